@@ -1,0 +1,123 @@
+# nocturne: `make help` lists what there is.
+FLAVOUR ?= release
+DEV ?= 0
+PREFIX ?= /usr/local
+T ?=
+B := build/$(FLAVOUR)
+
+WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition -Wvla \
+  -Wundef -Wpointer-arith -Wwrite-strings -Wformat=2 -Wimplicit-fallthrough -Wswitch-enum -Wcast-qual
+ifeq ($(DEV),1)
+WARN += -Werror
+endif
+
+PARALLEL := omp
+OPT_release := -O2 -g
+OPT_asan := -O1 -g -fno-omit-frame-pointer -fsanitize=address
+OPT_ubsan := -O1 -g -fno-omit-frame-pointer -fsanitize=undefined -fno-sanitize-recover=all
+OPT_tsan := -O1 -g -fno-omit-frame-pointer -fsanitize=thread
+ifeq ($(FLAVOUR),tsan)
+PARALLEL := pthread
+endif
+OPENMP_omp := -fopenmp
+OPENMP_pthread := -pthread
+
+PKGS := sqlite3 libcjson uuid libpcre2-8 libmd
+CFLAGS ?=
+CFLAGS_ALL = -std=c11 -D_GNU_SOURCE -I. $(OPT_$(FLAVOUR)) -ffp-contract=off -fno-math-errno \
+  -fno-strict-aliasing -DCJSON_HIDE_SYMBOLS $(WARN) $(ISA) $(OPENMP_$(PARALLEL)) $(CFLAGS)
+LDLIBS_ALL = $(OPT_$(FLAVOUR)) $(OPENMP_$(PARALLEL)) -pthread $(LDFLAGS) \
+  -lsqlite3 -lcjson -luuid -lpcre2-8 -lmd -lm
+
+# Only these folders' code may use instructions that the baseline lacks.
+$(B)/engine/kernels/cpu/avx2/%.o: ISA := -mavx2 -mfma -mf16c -O3
+$(B)/engine/kernels/cpu/generic/%.o: ISA := -O3
+ifneq ($(FLAVOUR),release)
+$(B)/engine/kernels/cpu/avx2/%.o: ISA := -mavx2 -mfma -mf16c
+$(B)/engine/kernels/cpu/generic/%.o: ISA :=
+endif
+
+ARCH := $(shell $(CC) -dumpmachine | cut -d- -f1)
+find_c = $(sort $(shell find $(1) -name '*.c' 2>/dev/null))
+BASE_SRC := $(filter-out base/parallel_omp.c base/parallel_pthread.c,$(call find_c,base)) base/parallel_$(PARALLEL).c
+ENGINE_SRC := $(call find_c,engine)
+ifneq ($(ARCH),x86_64)
+ENGINE_SRC := $(filter-out engine/kernels/cpu/avx2/%,$(ENGINE_SRC))
+endif
+QUEUE_SRC := $(call find_c,queue)
+JOBS_SRC := $(call find_c,jobs)
+BATCH_SRC := $(call find_c,batch)
+TEST_SRC := $(filter-out tests/fuzz/%,$(call find_c,tests))
+TOOL_SRC := $(call find_c,tools)
+FUZZ_SRC := $(call find_c,tests/fuzz)
+BENCH_SRC := $(call find_c,bench)
+obj = $(patsubst %.c,$(B)/%.o,$(1))
+
+LIBS := $(B)/libjobs.a $(B)/libqueue.a $(B)/libengine.a $(B)/libbase.a
+BATCH_LIB_OBJ := $(filter-out $(B)/batch/main.o,$(call obj,$(BATCH_SRC)))
+TOOLS := $(patsubst tools/%.c,$(B)/tools/%,$(TOOL_SRC))
+BENCHES := $(patsubst bench/%.c,$(B)/bench/%,$(BENCH_SRC))
+
+.PHONY: all help demo test test-long asan ubsan tsan lint fuzz bench install clean deps tests tools benches
+all: build/nocturne ## build the portable release binary, build/nocturne
+
+build/nocturne: $(B)/nocturne
+	@mkdir -p build && ln -f $(B)/nocturne $@
+
+help: ## this list
+	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
+
+# The schema's SQL becomes a C table; nothing else is generated.
+$(B)/queue/schema_gen.h: $(sort $(wildcard queue/schema/*.sql)) tools/embed-sql.sh
+	@mkdir -p $(@D)
+	sh tools/embed-sql.sh $(wildcard queue/schema/*.sql) > $@.tmp && mv $@.tmp $@
+$(call obj,$(QUEUE_SRC)): CFLAGS += -I$(B)
+$(call obj,$(QUEUE_SRC)): | $(B)/queue/schema_gen.h
+
+$(B)/%.o: %.c Makefile
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS_ALL) -MMD -MP -c $< -o $@
+
+$(B)/libbase.a: $(call obj,$(BASE_SRC))
+$(B)/libengine.a: $(call obj,$(ENGINE_SRC))
+$(B)/libqueue.a: $(call obj,$(QUEUE_SRC))
+$(B)/libjobs.a: $(call obj,$(JOBS_SRC))
+$(B)/lib%.a:
+	@rm -f $@
+	ar rcs $@ $^
+
+$(B)/nocturne: $(call obj,$(BATCH_SRC)) $(LIBS)
+	$(CC) -o $@ $(call obj,$(BATCH_SRC)) $(LIBS) $(LDLIBS_ALL)
+$(B)/tests/run: $(call obj,$(TEST_SRC)) $(BATCH_LIB_OBJ) $(LIBS)
+	$(CC) -o $@ $(call obj,$(TEST_SRC)) $(BATCH_LIB_OBJ) $(LIBS) $(LDLIBS_ALL)
+$(B)/tools/%: $(B)/tools/%.o $(LIBS)
+	$(CC) -o $@ $< $(LIBS) $(LDLIBS_ALL)
+$(B)/bench/%: $(B)/bench/%.o $(LIBS)
+	$(CC) -o $@ $< $(LIBS) $(LDLIBS_ALL)
+
+-include $(shell find $(B) -name '*.d' 2>/dev/null)
+
+tools: $(TOOLS)
+benches: $(BENCHES)
+tests: $(B)/tests/run $(B)/nocturne $(TOOLS)
+
+deps: ## install what is missing from the distribution's packages (NO_INSTALL=1: only say so)
+	@sh tools/install-deps.sh
+
+test: deps ## build and pass the tests [T=substring]
+	@$(MAKE) --no-print-directory tests
+	$(B)/tests/run $(T)
+
+test-long: deps ## the long suites too: kill loops, the whole golden set
+	@$(MAKE) --no-print-directory tests
+	$(B)/tests/run --long $(T)
+
+asan ubsan tsan: deps ## the tests under a sanitizer [T=substring]
+	@$(MAKE) --no-print-directory FLAVOUR=$@ tests
+	build/$@/tests/run $(T)
+
+lint: ## include direction, sizes, banned calls, clang-format, clang-tidy, cppcheck
+	@sh tests/lint/run.sh
+
+clean: ## remove build/
+	rm -rf build

@@ -1,0 +1,69 @@
+/*
+ * Files: whole reads and writes, direct reads, replacing a file without ever showing half of it.
+ *
+ * Stays true: a read that returns 0 read every byte asked for; a short read is ERROR_IO with path,
+ * offset and both counts. EINTR is hidden. Descriptors are O_CLOEXEC. Thread safe.
+ * Tests inject failures with file_fail_after.
+ */
+#ifndef BASE_FILE_H
+#define BASE_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+
+/* An open file for reading, buffered or direct. */
+struct file {
+    int fd;
+    bool direct;     /* O_DIRECT holds: offsets, sizes and memory are aligned by file_read_direct */
+    uint64_t size;
+    char *path;
+};
+
+#define FILE_DIRECT_ALIGN 4096u
+
+int file_open(struct file *f, const char *path, struct error *e);
+/* Asks for O_DIRECT; where the file system refuses (tmpfs) f->direct is false and reads are buffered,
+ * each followed by FADV_DONTNEED. */
+int file_open_direct(struct file *f, const char *path, struct error *e);
+void file_close(struct file *f); /* a zeroed struct is fine */
+
+/* Exactly n bytes at offset, or an error. Buffered files only. */
+int file_read_at(const struct file *f, void *out, size_t n, uint64_t offset, struct error *e);
+/*
+ * Reads [offset, offset + n) rounded outwards to FILE_DIRECT_ALIGN into `out` (aligned; at least
+ * file_direct_span(offset, n) bytes) and gives where the first wanted byte stands. Works on buffered
+ * files too.
+ */
+int file_read_direct(const struct file *f, void *out, size_t n, uint64_t offset, void **ret_first,
+                     struct error *e);
+size_t file_direct_span(uint64_t offset, size_t n);
+
+/* The whole file, at most max bytes (ERROR_INVALID with both figures beyond). */
+int file_read_all(const char *path, size_t max, struct buf *out, struct error *e);
+/* write(2) until everything is out. */
+int file_write_fd(int fd, const void *bytes, size_t n, const char *path, struct error *e);
+
+/* A new file beside `path`: written, fsynced and renamed over it by file_replace_commit. */
+struct file_replace {
+    int fd;
+    char *path;
+    char *temp;
+};
+int file_replace_begin(struct file_replace *r, const char *path, struct error *e);
+int file_replace_commit(struct file_replace *r, struct error *e); /* fsync, rename, fsync the folder */
+void file_replace_abort(struct file_replace *r);                  /* after commit: a no-op */
+
+/* mkdir -p for the folder that holds path; mode 0700. */
+int file_make_parent(const char *path, struct error *e);
+/* Bytes that an ordinary user may still write on path's file system. */
+int file_space(const char *path, uint64_t *ret_bytes, struct error *e);
+
+enum file_fault { FILE_FAULT_NONE, FILE_FAULT_EIO, FILE_FAULT_SHORT, FILE_FAULT_ENOSPC };
+/* The k-th read or write from now fails that way, and all after it; k = 0: off. For tests. */
+void file_fail_after(long k, enum file_fault kind);
+
+#endif
