@@ -29,6 +29,10 @@ CFLAGS_ALL = -std=c11 -D_GNU_SOURCE -I. $(OPT_$(FLAVOUR)) -ffp-contract=off -fno
 LDLIBS_ALL = $(OPT_$(FLAVOUR)) $(OPENMP_$(PARALLEL)) -pthread $(LDFLAGS) \
   -lsqlite3 -lcjson -luuid -lpcre2-8 -lmd -lm
 
+# How much the sanitizers stretch the tests' time limits.
+TEST_TIME_SCALE := $(if $(filter release,$(FLAVOUR)),1,6)
+$(B)/tests/runner.o: CFLAGS += -DTEST_TIME_SCALE=$(TEST_TIME_SCALE)
+
 # Only these folders' code may use instructions that the baseline lacks.
 $(B)/engine/kernels/cpu/avx2/%.o: ISA := -mavx2 -mfma -mf16c -O3
 $(B)/engine/kernels/cpu/generic/%.o: ISA := -O3

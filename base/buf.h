@@ -19,6 +19,7 @@ struct buf {
     size_t len;
     size_t cap;
     size_t max;
+    size_t wanted; /* length that the append which failed would have reached */
     bool failed;
 };
 

@@ -47,7 +47,7 @@ int error_set(struct error *e, enum error_code code, const char *fmt, ...) ATTR_
 int error_sys(struct error *e, enum error_code code, int sys, const char *fmt, ...)
     ATTR_PRINTF(4, 5);
 
-/* Puts "prefix: " before the sentence and returns -e->code. */
+/* Puts "prefix: " before the sentence and returns -e->code (-ERROR_IO when e is NULL). */
 int error_wrap(struct error *e, const char *fmt, ...) ATTR_PRINTF(2, 3);
 
 void error_clear(struct error *e);

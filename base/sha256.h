@@ -6,8 +6,7 @@
 #include <stdint.h>
 
 struct sha256 {
-    unsigned char state[128]; /* opaque; large enough for libmd's SHA2_CTX (checked at compile time) */
-    uint64_t align;
+    uint64_t state[32]; /* opaque; large enough for libmd's SHA2_CTX (checked at compile time) */
 };
 
 void sha256_init(struct sha256 *h);
