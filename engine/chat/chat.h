@@ -1,0 +1,45 @@
+/*
+ * Messages to prompt tokens, in the form the model was trained on.
+ *
+ * Until templates are executed: a table (templates.def) keyed by the SHA-256 of the template's text,
+ * naming renderer, default system text and date rule. An unknown template is refused with its hash
+ * and the ways on (--raw, --chat-format). Template text is never stored here.
+ *
+ * Stays true: markers are tokens, message content is tokenised apart without special parsing, so no
+ * content can become a marker; the result is what the model's own template gives (goldens).
+ */
+#ifndef ENGINE_CHAT_CHAT_H
+#define ENGINE_CHAT_CHAT_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/str.h"
+#include "engine/tokenizer/tokenizer.h"
+
+struct gguf;
+
+struct chat_message {
+    struct str role;    /* system, user, assistant (others: refused by the renderer) */
+    struct str content;
+};
+
+struct chat_format; /* one row of the table, or a renderer named explicitly */
+
+/*
+ * name NULL: by the hash of tokenizer.chat_template; "chatml", "llama3": that renderer without
+ * default system text. ERROR_UNSUPPORTED names the hash. *ret NULL is never a success.
+ */
+int chat_format_find(const struct chat_format **ret, const struct gguf *g, const char *name,
+                     struct error *e);
+const char *chat_format_name(const struct chat_format *f); /* "chatml (SmolLM2)" */
+
+/*
+ * Appends the whole prompt, generation prompt included. `submitted_us` is the wall time that dates in
+ * templates show (UTC day). The last message must not be from the assistant.
+ */
+int chat_render(const struct chat_format *f, const struct tokenizer *t,
+                const struct chat_message *messages, size_t n, int64_t submitted_us,
+                struct tokens *out, struct error *e);
+
+#endif

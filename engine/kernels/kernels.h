@@ -1,0 +1,118 @@
+/*
+ * The arithmetic of the engine, one table of functions per instruction set.
+ *
+ * Owns nothing; every buffer is the caller's. Chosen once at start (kernels_pick).
+ *
+ * Stays true (this is what makes a row's result independent of who shares its step):
+ *  - One documented order of summation per output element for each format and ISA: it depends on the
+ *    number of columns only, never on how many rows there are, which range of outputs a call gets, or
+ *    how many threads run. Matrix and vector forms obey the same order, bit for bit.
+ *  - Activation rows are quantised one by one.
+ *  - From libm only sqrt; explicit FMA only; vector tails use the body's polynomials. expf here is
+ *    kernels' own polynomial (generic and AVX2 agree to the bit on each ISA by itself, not across).
+ *  - `exact` (the engine's yardstick) uses weights decoded to f32 and f32 activations, generic code.
+ *
+ * Called from inside parallel_for ranges: nothing here starts threads.
+ */
+#ifndef ENGINE_KERNELS_KERNELS_H
+#define ENGINE_KERNELS_KERNELS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/cpu.h"
+#include "base/error.h"
+#include "engine/quant/quant.h"
+
+/*
+ * An activation row for 32-element formats: x = d * q. d is f32 (not rounded to f16: more accurate
+ * than ggml's and still inside the golden's tolerance). sum = d * (q0 + ... + q31), for formats with a minimum.
+ */
+struct act_q8 {
+    float d;
+    float sum;
+    int8_t q[32];
+};
+
+/* For 256-element formats: x = d * q; bsums[i] = sum of q[16i .. 16i+15]. */
+struct act_q8k {
+    float d;
+    int16_t bsums[16];
+    int8_t q[256];
+};
+
+/* Bytes of an activation row of n columns in that form. */
+size_t act_row_bytes(enum act_kind kind, size_t n);
+
+/* y[r][i] = sum_k w[i][k] * x[r][k] for weight rows i in a range and all activation rows r. */
+struct matmul {
+    const struct quant *quant;
+    const void *w;        /* [n_out] rows of quant_row_bytes(quant, n_cols) each */
+    size_t w_row_bytes;
+    const void *x;        /* [n_rows] activation rows in the form quant->act (exact: f32) */
+    size_t x_row_bytes;
+    size_t n_cols;
+    size_t n_rows;
+    float *y;             /* [n_rows][y_stride], written at columns i */
+    size_t y_stride;      /* in floats */
+};
+
+/* Attention of one query row of one head over one page of keys (see kv/kv.h for the layout). */
+struct attention_page {
+    const float *q;      /* [head_dim], not scaled */
+    const void *k;       /* [n_keys] rows, k_stride_bytes apart; f16 (exact: f32) */
+    const void *v;       /* the same for values */
+    size_t k_stride_bytes;
+    size_t v_stride_bytes;
+    size_t n_keys;       /* 1..KV_PAGE */
+    size_t k_dim;        /* of q and k */
+    size_t v_dim;
+    float scale;
+};
+
+#define KV_PAGE 64 /* positions in a page of the attention cache: attention's block of keys */
+
+struct kernels {
+    const char *name; /* "generic", "avx2" */
+    int (*supported)(const struct cpu *c); /* boolean */
+
+    /* x [n] -> one activation row of that kind. n is a multiple of 32 (ACT_Q8) or 256 (ACT_Q8K). */
+    void (*act_quantise[ACT_KINDS])(const float *x, void *out, size_t n);
+    /* Weight rows [first, last); NULL in a table means: the generic one. */
+    void (*matmul[QUANT_COUNT])(const struct matmul *m, size_t first, size_t last);
+
+    /* out[i] = x[i] / sqrt(mean(x^2) + eps) * w[i]; the sum in f64. w NULL: all ones. May be in place. */
+    void (*rms_norm)(const float *x, const float *w, float *out, size_t n, float eps);
+    /* out[i] = silu(gate[i]) * up[i] */
+    void (*swiglu)(const float *gate, const float *up, float *out, size_t n);
+    /* x[i] += y[i] */
+    void (*add)(float *x, const float *y, size_t n);
+    /* f32 -> f16 cache row */
+    void (*to_f16)(const float *x, uint16_t *out, size_t n);
+    /*
+     * One page: *ret_max = max score, *ret_sum = sum of exp(score - max), acc[v_dim] = sum of
+     * exp(score - max) * v. Pages are merged in order by attention (model/blocks).
+     */
+    void (*attention_page)(const struct attention_page *a, float *ret_max, float *ret_sum, float *acc);
+    /* acc[i] = acc[i] * scale_acc + page[i] * scale_page (merging pages) */
+    void (*merge)(float *acc, float scale_acc, const float *page, float scale_page, size_t n);
+    /* kernels' exp of x <= 0 (and softmax's helper elsewhere) */
+    float (*exp1)(float x);
+};
+
+/* Every table compiled in, best last; NULL-terminated. All entries of each are filled. */
+extern const struct kernels *const kernels_all[];
+
+/* isa NULL or "auto": the best this CPU has. A name this CPU lacks or that is unknown: ERROR_UNSUPPORTED. */
+int kernels_pick(const char *isa, const struct kernels **ret, struct error *e);
+
+/*
+ * The yardstick. matmul_exact decodes each weight row into scratch [n_cols] (one a thread) and
+ * accumulates in f32 lanes of generic code; x rows are f32. attention_exact takes f32 keys and values.
+ */
+void matmul_exact(const struct matmul *m, size_t first, size_t last, float *scratch);
+void attention_page_exact(const struct attention_page *a, float *ret_max, float *ret_sum, float *acc);
+/* The table used with --exact: generic, with f32 attention. */
+extern const struct kernels kernels_generic;
+
+#endif
