@@ -1,0 +1,199 @@
+/*
+ * PUBLIC. The engine: requests in, tokens out. The only header of engine/ that others include.
+ *
+ * Owns the loaded model, its tokenizer, the sequences being generated and every large byte of them
+ * (through the ledger it is given).
+ * Use: engine_open; then, from one thread, engine_submit whenever there is room and engine_poll until
+ * it has nothing left; engine_close. engine_poll runs one step (every layer once, for rows of many
+ * sequences) and hands out what came of it.
+ *
+ * Stays true:
+ *  - Same request and seed: the same tokens, whatever else is in the step, however the prompt is cut
+ *    into chunks, whatever the slots, threads or budget, and after a restart from its tokens.
+ *  - Nothing large is allocated after engine_open; what was admitted has all the memory it can need.
+ *  - Every submitted request ends in exactly one DONE or FAILED event, or by engine_cancel (none).
+ */
+#ifndef ENGINE_ENGINE_H
+#define ENGINE_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/ledger.h"
+#include "base/str.h"
+
+struct engine;
+
+/* Zero means the default everywhere. */
+struct engine_options {
+    const char *model_path;
+    struct ledger *ledger;    /* NULL only with headers_only */
+    int threads;              /* default: all cores of the affinity mask */
+    uint32_t ctx;             /* default: the model's context */
+    uint32_t slots;           /* sequences at once; default 4, cut by the plan; explicit: refused if it does not fit */
+    uint32_t chunk;           /* rows of a step at most; default 256 */
+    const char *isa;          /* NULL, "auto", "generic", "avx2" */
+    const char *chat_format;  /* NULL: by the model's template */
+    bool exact;
+    bool headers_only;        /* directory, tokenizer and plan; no weights: submit and score are refused */
+    bool no_tokenizer;        /* for models without a vocabulary: logits only */
+    /* Called between layers and reads of long work; true stops it with ERROR_INTERRUPTED. */
+    bool (*interrupted)(void *context);
+    void *interrupted_context;
+    /* Progress of the load, in bytes. */
+    void (*loading)(void *context, uint64_t done_bytes, uint64_t total_bytes);
+    void *loading_context;
+};
+
+int engine_open(struct engine **ret, const struct engine_options *o, struct error *e);
+void engine_close(struct engine *en);
+
+struct engine_info {
+    const char *path;
+    const char *arch;
+    const char *name;            /* general.name or "" */
+    const char *isa;
+    const char *tokenizer_kind;  /* "smollm", "spm" ... */
+    const char *chat_format;     /* "" when there is none */
+    const char *chat_refusal;    /* why there is none, "" otherwise */
+    uint64_t n_params, file_bytes;
+    uint32_t n_layers, n_embd, n_vocab, ctx_model, ctx, n_heads, n_kv_heads, head_dim, n_ff;
+    uint32_t slots;              /* as planned */
+    char fingerprint[65];        /* hex; model, device or ISA, exactness, cache types, numeric version */
+};
+void engine_describe(const struct engine *en, struct engine_info *ret);
+
+/* Tensors in file order, for `inspect`. Returns false beyond the last. */
+struct engine_tensor {
+    struct str name;
+    const char *format;
+    uint32_t n_dims;
+    uint64_t ne[4];
+    uint64_t bytes;
+    uint32_t shard;
+};
+bool engine_tensor_at(const struct engine *en, size_t i, struct engine_tensor *ret);
+
+/* The memory plan: every term, before anything is loaded. */
+struct engine_plan {
+    uint64_t limit_bytes;        /* the budget; 0: none given */
+    uint64_t process_bytes;
+    uint64_t trunk_bytes;        /* as stored */
+    uint64_t repacked_bytes;
+    uint64_t state_bytes;        /* slots * per_sequence_bytes */
+    uint64_t scratch_bytes;
+    uint64_t io_bytes;
+    uint64_t total_bytes;
+    uint64_t per_sequence_bytes; /* at full ctx */
+    uint64_t per_token_bytes;
+    uint64_t smallest_bytes;     /* the smallest budget that could run it (one slot, this ctx) */
+    uint32_t slots, ctx, chunk;
+    bool fits;
+};
+void engine_plan(const struct engine *en, struct engine_plan *ret);
+
+/* Text to ids, appended as int32_t to out. special: markers in the text become their tokens. */
+int engine_tokenize(const struct engine *en, struct str text, bool special, bool bos, struct buf *out,
+                    struct error *e);
+
+struct engine_message {
+    struct str role;
+    struct str content;
+};
+
+struct engine_sampling {
+    float temperature;    /* 0: greedy */
+    int32_t top_k;        /* 0: all */
+    float top_p;          /* 1: off */
+    float min_p;          /* 0: off */
+    float repeat_penalty; /* 1: off */
+    int32_t repeat_last_n;/* tokens it looks back on; -1: all */
+    uint64_t seed;
+};
+
+/* Everything is copied by engine_submit. */
+struct engine_request {
+    uint64_t tag;                         /* the caller's name for it, in every event */
+    const struct engine_message *messages;/* chat; or NULL and: */
+    size_t n_messages;
+    struct str prompt;                    /* plain text, BOS if the vocabulary wants one */
+    int64_t submitted_us;                 /* wall time, for dates in templates */
+    struct engine_sampling sampling;
+    uint32_t max_tokens;                  /* 0: 2048, cut to what the context leaves */
+    const struct str *stop;
+    size_t n_stop;
+    const int32_t *resume;                /* tokens that an earlier attempt generated, fed as output */
+    size_t n_resume;
+};
+
+enum engine_finish { ENGINE_FINISH_STOP, ENGINE_FINISH_LENGTH };
+enum engine_finish_detail {
+    ENGINE_DETAIL_EOS, ENGINE_DETAIL_STOP_STRING, ENGINE_DETAIL_MAX_TOKENS, ENGINE_DETAIL_CONTEXT
+};
+
+struct engine_usage {
+    uint32_t prompt_tokens;
+    uint32_t completion_tokens; /* resumed ones included */
+    uint32_t resumed_tokens;
+    double prefill_ms;          /* of this attempt: from admission to the first new token */
+    double decode_ms;
+    uint64_t bytes_read;        /* from disk for this sequence's steps */
+};
+
+enum engine_event_kind { ENGINE_EVENT_TOKEN, ENGINE_EVENT_PREFILL, ENGINE_EVENT_DONE, ENGINE_EVENT_FAILED };
+
+struct engine_event {
+    enum engine_event_kind kind;
+    uint64_t tag;
+    int32_t token;              /* TOKEN */
+    struct str text;            /* TOKEN: new text that is now certain (may be empty); DONE: the whole answer */
+    uint32_t prefilled, prompt_tokens; /* PREFILL: a chunk of the prompt is done */
+    enum engine_finish finish;  /* DONE */
+    enum engine_finish_detail detail;
+    struct engine_usage usage;  /* DONE and FAILED */
+    struct error error;         /* FAILED */
+};
+
+enum engine_admission { ENGINE_ADMITTED, ENGINE_BUSY };
+
+/*
+ * 0 with *ret ADMITTED, or BUSY (no slot or not enough state memory now: offer it again when a sequence
+ * has left). ERROR_CONTEXT with both token counts when it can never fit; ERROR_UNSUPPORTED without a
+ * chat format; ERROR_INVALID for bad sampling values.
+ */
+int engine_submit(struct engine *en, const struct engine_request *r, enum engine_admission *ret,
+                  struct error *e);
+
+/*
+ * Runs one step when there is work and no event is waiting, then gives the next event: 1, 0 when
+ * there is nothing to do, or a negative code when the step failed (every sequence is then void: the
+ * caller releases their jobs). Pointers in the event hold until the next call.
+ */
+int engine_poll(struct engine *en, struct engine_event *ret, struct error *e);
+/* Whether a step is due (sequences running). */
+bool engine_busy(const struct engine *en);
+/* Room for another request of any size at all. */
+bool engine_room(const struct engine *en);
+/* Drops a sequence without an event; unknown tags are ignored. */
+void engine_cancel(struct engine *en, uint64_t tag);
+
+/*
+ * Token ids to logits, for checking against a reference: calls row(context, position, logits, n_vocab)
+ * for the last `last` positions (0: all), in order. Rows are independent of chunking.
+ */
+typedef int engine_row_fn(void *context, uint32_t position, const float *logits, uint32_t n_vocab,
+                          struct error *e);
+int engine_score(struct engine *en, const int32_t *ids, size_t n, size_t last, engine_row_fn *row,
+                 void *context, struct error *e);
+
+struct engine_counters {
+    uint64_t steps, rows, prompt_tokens, decode_tokens, bytes_read;
+    double load_ms, step_ms;
+    uint64_t load_bytes;
+};
+void engine_counters(const struct engine *en, struct engine_counters *ret);
+
+#endif

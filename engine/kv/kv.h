@@ -1,0 +1,47 @@
+/*
+ * Per-sequence state: attention caches in pages of 64 positions, from one pool planned at load.
+ *
+ * Owns the pool (through the ledger) and who holds which page. A sequence reserves what prompt +
+ * max_tokens need when it is admitted; nothing grows later.
+ * A page is KV_PAGE positions of one layer: keys [KV_PAGE][n_kv_heads * head_dim], then values
+ * [KV_PAGE][n_kv_heads * value_dim], f16 (exact: f32). It is attention's block of keys.
+ *
+ * Stays true: pages of a sequence are in order of position; a page has one owner.
+ */
+#ifndef ENGINE_KV_KV_H
+#define ENGINE_KV_KV_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/ledger.h"
+
+struct kv_shape {
+    uint32_t n_layers;
+    uint32_t k_dim; /* floats of a position's keys in one layer: n_kv_heads * head_dim */
+    uint32_t v_dim;
+    bool f32;       /* exact mode; f16 otherwise */
+};
+
+struct kv_pool;
+
+/* Bytes that n_positions of one sequence take: whole pages in every layer. */
+uint64_t kv_sequence_bytes(const struct kv_shape *shape, uint32_t n_positions);
+/* Pages (each: one layer, KV_PAGE positions) that n_positions need. */
+uint32_t kv_pages_needed(const struct kv_shape *shape, uint32_t n_positions);
+
+int kv_pool_new(struct kv_pool **ret, struct ledger *l, const struct kv_shape *shape, uint64_t bytes,
+                uint32_t max_sequences, uint32_t max_positions, struct error *e);
+void kv_pool_free(struct kv_pool *p);
+
+/* A sequence's state: -1 when there are not enough pages or handles left, else a slot. */
+int kv_reserve(struct kv_pool *p, uint32_t n_positions);
+void kv_release(struct kv_pool *p, int slot);
+bool kv_fits_ever(const struct kv_pool *p, uint32_t n_positions);
+
+/* Where page `page` of a layer of that sequence stands. */
+void *kv_keys(const struct kv_pool *p, int slot, uint32_t layer, uint32_t page);
+void *kv_values(const struct kv_pool *p, int slot, uint32_t layer, uint32_t page);
+
+#endif
