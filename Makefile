@@ -80,7 +80,8 @@ $(call obj,$(QUEUE_SRC)): | $(B)/queue/schema_gen.h
 
 $(B)/%.o: %.c Makefile
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) -MMD -MP -c $< -o $@
+	@echo "  cc $<"
+	@$(CC) $(CFLAGS_ALL) -MMD -MP -c $< -o $@
 
 $(B)/libbase.a: $(call obj,$(BASE_SRC))
 $(B)/libengine.a: $(call obj,$(ENGINE_SRC))
@@ -88,16 +89,16 @@ $(B)/libqueue.a: $(call obj,$(QUEUE_SRC))
 $(B)/libjobs.a: $(call obj,$(JOBS_SRC))
 $(B)/lib%.a:
 	@rm -f $@
-	ar rcs $@ $^
+	@ar rcs $@ $^
 
 $(B)/nocturne: $(call obj,$(BATCH_SRC)) $(LIBS)
-	$(CC) -o $@ $(call obj,$(BATCH_SRC)) $(LIBS) $(LDLIBS_ALL)
+	@$(CC) -o $@ $(call obj,$(BATCH_SRC)) $(LIBS) $(LDLIBS_ALL)
 $(B)/tests/run: $(call obj,$(TEST_SRC)) $(BATCH_LIB_OBJ) $(LIBS)
-	$(CC) -o $@ $(call obj,$(TEST_SRC)) $(BATCH_LIB_OBJ) $(LIBS) $(LDLIBS_ALL)
+	@$(CC) -o $@ $(call obj,$(TEST_SRC)) $(BATCH_LIB_OBJ) $(LIBS) $(LDLIBS_ALL)
 $(B)/tools/%: $(B)/tools/%.o $(LIBS)
-	$(CC) -o $@ $< $(LIBS) $(LDLIBS_ALL)
+	@$(CC) -o $@ $< $(LIBS) $(LDLIBS_ALL)
 $(B)/bench/%: $(B)/bench/%.o $(LIBS)
-	$(CC) -o $@ $< $(LIBS) $(LDLIBS_ALL)
+	@$(CC) -o $@ $< $(LIBS) $(LDLIBS_ALL)
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
 
