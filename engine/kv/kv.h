@@ -31,6 +31,11 @@ uint64_t kv_sequence_bytes(const struct kv_shape *shape, uint32_t n_positions);
 /* Pages (each: one layer, KV_PAGE positions) that n_positions need. */
 uint32_t kv_pages_needed(const struct kv_shape *shape, uint32_t n_positions);
 
+/* Bytes of the pool's tables, beside `bytes`: part of the plan's state term. */
+uint64_t kv_pool_overhead_bytes(const struct kv_shape *shape, uint64_t bytes, uint32_t max_sequences,
+                                uint32_t max_positions);
+
+/* Takes `bytes` of pages (rounded down to whole groups) and the tables beside them. */
 int kv_pool_new(struct kv_pool **ret, struct ledger *l, const struct kv_shape *shape, uint64_t bytes,
                 uint32_t max_sequences, uint32_t max_positions, struct error *e);
 void kv_pool_free(struct kv_pool *p);

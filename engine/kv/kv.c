@@ -1,0 +1,146 @@
+#include "engine/kv/kv.h"
+
+#include <assert.h>
+
+#include "base/alloc.h"
+#include "engine/kernels/kernels.h"
+
+/*
+ * Pages are handed out in groups: one page of every layer for the same 64 positions. A sequence's
+ * table then needs one entry per 64 positions, whatever the number of layers.
+ */
+struct kv_pool {
+    struct ledger *ledger;
+    struct kv_shape shape;
+    size_t page_bytes;
+    size_t keys_bytes; /* of a page; the values follow */
+    uint32_t n_groups;
+    uint32_t max_sequences;
+    uint32_t max_pages;  /* of one sequence */
+    void *block;         /* the groups, then the tables below */
+    size_t block_bytes;
+    uint32_t *table;     /* [max_sequences][max_pages] group of each page */
+    uint32_t *held;      /* [max_sequences] pages reserved; 0: the handle is free */
+    uint32_t *free_list; /* [n_groups] */
+    uint32_t n_free;
+};
+
+static size_t page_bytes(const struct kv_shape *s, size_t *ret_keys)
+{
+    size_t elem = s->f32 ? sizeof(float) : sizeof(uint16_t);
+    size_t keys = ALIGN_UP((size_t)KV_PAGE * s->k_dim * elem, (size_t)64);
+    if (ret_keys)
+        *ret_keys = keys;
+    return keys + ALIGN_UP((size_t)KV_PAGE * s->v_dim * elem, (size_t)64);
+}
+
+static uint32_t pages_of(uint32_t n_positions)
+{
+    return n_positions / KV_PAGE + (n_positions % KV_PAGE != 0);
+}
+
+uint32_t kv_pages_needed(const struct kv_shape *shape, uint32_t n_positions)
+{
+    return pages_of(n_positions) * shape->n_layers;
+}
+
+uint64_t kv_sequence_bytes(const struct kv_shape *shape, uint32_t n_positions)
+{
+    return (uint64_t)kv_pages_needed(shape, n_positions) * page_bytes(shape, NULL);
+}
+
+static size_t table_bytes(const struct kv_pool *p)
+{
+    return ((size_t)p->max_sequences * p->max_pages + p->max_sequences + p->n_groups) *
+           sizeof(uint32_t);
+}
+
+int kv_pool_new(struct kv_pool **ret, struct ledger *l, const struct kv_shape *shape, uint64_t bytes,
+                uint32_t max_sequences, uint32_t max_positions, struct error *e)
+{
+    struct kv_pool *p = mem_zalloc(sizeof(*p));
+    if (!p)
+        return error_set(e, ERROR_NOMEM, "attention cache: no memory for its directory");
+    p->ledger = l;
+    p->shape = *shape;
+    p->page_bytes = page_bytes(shape, &p->keys_bytes);
+    p->max_sequences = max_sequences;
+    p->max_pages = pages_of(max_positions);
+    size_t group_bytes = p->page_bytes * shape->n_layers;
+    p->n_groups = (uint32_t)MIN_OF(bytes / group_bytes, UINT32_MAX / 2);
+    p->block_bytes = p->n_groups * group_bytes + table_bytes(p);
+
+    int rc = ledger_alloc(l, LEDGER_STATE, p->block_bytes, "attention cache", &p->block, e);
+    if (rc != 0) {
+        mem_free(p);
+        return rc;
+    }
+    p->table = (uint32_t *)((char *)p->block + p->n_groups * group_bytes);
+    p->held = p->table + (size_t)max_sequences * p->max_pages;
+    p->free_list = p->held + max_sequences;
+    p->n_free = p->n_groups;
+    for (uint32_t i = 0; i < p->n_groups; i++)
+        p->free_list[i] = p->n_groups - 1 - i;
+    *ret = p;
+    return 0;
+}
+
+uint64_t kv_pool_overhead_bytes(const struct kv_shape *shape, uint64_t bytes, uint32_t max_sequences,
+                                uint32_t max_positions)
+{
+    struct kv_pool p = {.max_sequences = max_sequences,
+                        .max_pages = pages_of(max_positions),
+                        .n_groups = (uint32_t)(bytes / (page_bytes(shape, NULL) * shape->n_layers))};
+    return table_bytes(&p);
+}
+
+void kv_pool_free(struct kv_pool *p)
+{
+    if (!p)
+        return;
+    ledger_release(p->ledger, LEDGER_STATE, p->block, p->block_bytes);
+    mem_free(p);
+}
+
+int kv_reserve(struct kv_pool *p, uint32_t n_positions)
+{
+    uint32_t n = MAX_OF(pages_of(n_positions), 1u);
+    if (n > p->n_free || n > p->max_pages)
+        return -1;
+    for (uint32_t slot = 0; slot < p->max_sequences; slot++) {
+        if (p->held[slot])
+            continue;
+        for (uint32_t i = 0; i < n; i++)
+            p->table[(size_t)slot * p->max_pages + i] = p->free_list[--p->n_free];
+        p->held[slot] = n;
+        return (int)slot;
+    }
+    return -1;
+}
+
+void kv_release(struct kv_pool *p, int slot)
+{
+    if (slot < 0)
+        return;
+    for (uint32_t i = 0; i < p->held[slot]; i++)
+        p->free_list[p->n_free++] = p->table[(size_t)slot * p->max_pages + i];
+    p->held[slot] = 0;
+}
+
+bool kv_fits_ever(const struct kv_pool *p, uint32_t n_positions)
+{
+    uint32_t n = pages_of(n_positions);
+    return n <= p->n_groups && n <= p->max_pages;
+}
+
+void *kv_keys(const struct kv_pool *p, int slot, uint32_t layer, uint32_t page)
+{
+    assert(page < p->held[slot]);
+    size_t group = p->table[(size_t)slot * p->max_pages + page];
+    return (char *)p->block + (group * p->shape.n_layers + layer) * p->page_bytes;
+}
+
+void *kv_values(const struct kv_pool *p, int slot, uint32_t layer, uint32_t page)
+{
+    return (char *)kv_keys(p, slot, layer, page) + p->keys_bytes;
+}

@@ -1,0 +1,100 @@
+/*
+ * An architecture: tables (keys, tensors) and one layer function. Adding one: arch_x.c and a line in
+ * archs.def; nothing else changes.
+ *
+ * Sources: engine-spec 2 (keys) and 3 (tensors), read from llama.cpp's loaders.
+ */
+#ifndef ENGINE_MODEL_ARCH_H
+#define ENGINE_MODEL_ARCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/model/model.h"
+
+struct forward;
+struct block;
+
+/* A dimension of a tensor, computed from the hyper-parameters. */
+enum dim {
+    DIM_ONE,
+    DIM_EMBD,     /* n_embd */
+    DIM_VOCAB,    /* n_vocab */
+    DIM_Q,        /* n_heads * head_dim */
+    DIM_K,        /* n_kv_heads * head_dim */
+    DIM_V,        /* n_kv_heads * value_dim */
+    DIM_OUT,      /* n_heads * value_dim */
+    DIM_HEAD,     /* head_dim */
+    DIM_FF,       /* n_ff */
+    DIM_ROT_HALF, /* n_rot / 2 */
+};
+
+enum tensor_flags {
+    TENSOR_REQUIRED = 0,
+    TENSOR_OPTIONAL = 1,
+    TENSOR_F32 = 2, /* norms and biases: used as they are, so they must be F32 */
+};
+
+/* A tensor of the model (offset in struct model) or of a layer (offset in struct layer). */
+struct tensor_row {
+    const char *name; /* "attn_q.weight"; of a layer without "blk.N." */
+    size_t offset;
+    enum dim cols, rows;
+    unsigned flags;
+};
+
+struct arch {
+    const char *name;                  /* general.architecture */
+    bool rope_neox;
+    const struct tensor_row *tensors;  /* of the model; ends with a NULL name */
+    const struct tensor_row *layer_tensors;
+    /* Relations that the tables cannot say; NULL: none. */
+    int (*check)(const struct hparams *hp, struct error *e);
+    /* The rows of a block through layer il, in place on the residual stream. */
+    void (*layer)(struct forward *f, uint32_t il, const struct block *b);
+};
+
+/* The tensor rows that every architecture here shares. */
+#define TENSOR_ROW(type, field, tensor_name, cols_, rows_, flags_)                                 \
+    {                                                                                              \
+        .name = tensor_name, .offset = offsetof(struct type, field), .cols = cols_, .rows = rows_, \
+        .flags = flags_                                                                            \
+    }
+#define TENSOR_ROWS_END                                                                            \
+    {                                                                                              \
+        .name = NULL                                                                               \
+    }
+
+/* Embedding, final norm and output, the output tied to the embedding where it is missing. */
+#define TENSOR_ROWS_MODEL                                                                          \
+    TENSOR_ROW(model, token_embd, "token_embd.weight", DIM_EMBD, DIM_VOCAB, TENSOR_REQUIRED),      \
+        TENSOR_ROW(model, output_norm, "output_norm.weight", DIM_EMBD, DIM_ONE, TENSOR_F32),       \
+        TENSOR_ROW(model, output, "output.weight", DIM_EMBD, DIM_VOCAB, TENSOR_OPTIONAL)
+
+/* Grouped-query attention without biases and head norms. */
+#define TENSOR_ROWS_ATTENTION                                                                      \
+    TENSOR_ROW(layer, attn_norm, "attn_norm.weight", DIM_EMBD, DIM_ONE, TENSOR_F32),               \
+        TENSOR_ROW(layer, q, "attn_q.weight", DIM_EMBD, DIM_Q, TENSOR_REQUIRED),                   \
+        TENSOR_ROW(layer, k, "attn_k.weight", DIM_EMBD, DIM_K, TENSOR_REQUIRED),                   \
+        TENSOR_ROW(layer, v, "attn_v.weight", DIM_EMBD, DIM_V, TENSOR_REQUIRED),                   \
+        TENSOR_ROW(layer, out, "attn_output.weight", DIM_OUT, DIM_EMBD, TENSOR_REQUIRED)
+
+#define TENSOR_ROWS_QKV_BIAS(flags_)                                                               \
+    TENSOR_ROW(layer, q_bias, "attn_q.bias", DIM_Q, DIM_ONE, flags_),                              \
+        TENSOR_ROW(layer, k_bias, "attn_k.bias", DIM_K, DIM_ONE, flags_),                          \
+        TENSOR_ROW(layer, v_bias, "attn_v.bias", DIM_V, DIM_ONE, flags_)
+
+/* Gated feed-forward network. */
+#define TENSOR_ROWS_FFN                                                                            \
+    TENSOR_ROW(layer, ffn_norm, "ffn_norm.weight", DIM_EMBD, DIM_ONE, TENSOR_F32),                 \
+        TENSOR_ROW(layer, gate, "ffn_gate.weight", DIM_EMBD, DIM_FF, TENSOR_REQUIRED),             \
+        TENSOR_ROW(layer, up, "ffn_up.weight", DIM_EMBD, DIM_FF, TENSOR_REQUIRED),                 \
+        TENSOR_ROW(layer, down, "ffn_down.weight", DIM_FF, DIM_EMBD, TENSOR_REQUIRED)
+
+const struct arch *arch_find(struct str name); /* NULL: unknown */
+/* "llama, qwen2, qwen3" into out; returns out. */
+const char *arch_names(char *out, size_t size);
+uint64_t arch_dim(const struct hparams *hp, enum dim d);
+
+#endif

@@ -1,0 +1,302 @@
+/*
+ * From a file's directory to a model: hyper-parameters, then every tensor by name, shape and format.
+ * All problems are collected and reported together.
+ */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "engine/model/arch.h"
+
+#define PROBLEMS_SHOWN 12
+
+struct binder {
+    struct model *m;
+    const char *arch;
+    struct buf problems;
+    size_t n_problems;
+    size_t n_bound;
+    bool *bound; /* [gguf_n_tensors] */
+};
+
+static void problem(struct binder *b, const char *fmt, ...) ATTR_PRINTF(2, 3);
+static void problem(struct binder *b, const char *fmt, ...)
+{
+    char text[256];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    if (b->n_problems++ < PROBLEMS_SHOWN)
+        buf_printf(&b->problems, "%s%s", b->problems.len ? "; " : "", text);
+}
+
+/* ------------------------------------------------------------------ keys */
+
+static void note(struct binder *b, int rc, const struct error *e)
+{
+    if (rc != 0)
+        problem(b, "%s", e->text);
+}
+
+static const char *key_name(const struct binder *b, const char *key, char out[128])
+{
+    snprintf(out, 128, "%s.%s", b->arch, key);
+    return out;
+}
+
+static void key_u32(struct binder *b, const char *key, bool required, uint32_t *ret)
+{
+    char name[128];
+    struct error e = {0};
+    note(b, gguf_u32(b->m->gguf, key_name(b, key, name), required, ret, &e), &e);
+}
+
+static void key_f32(struct binder *b, const char *key, bool required, float *ret)
+{
+    char name[128];
+    struct error e = {0};
+    float v = *ret;
+    int rc = gguf_f32(b->m->gguf, key_name(b, key, name), required, &v, &e);
+    note(b, rc, &e);
+    if (rc == 0 && !isfinite(v))
+        problem(b, "%s is not a finite number", name);
+    else
+        *ret = v;
+}
+
+/* A key that may differ by layer; the architectures here want one value for all. */
+static void key_layers(struct binder *b, const char *key, bool required, uint32_t *ret)
+{
+    uint32_t n = b->m->hp.n_layers;
+    char name[128];
+    struct error e = {0};
+    uint32_t *each = n <= 65536 ? mem_array(MAX_OF(n, 1u), sizeof(*each)) : NULL;
+    if (!each) {
+        problem(b, "no memory for %u layers", n);
+        return;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        each[i] = *ret;
+    note(b, gguf_u32_layers(b->m->gguf, key_name(b, key, name), required, each, n, &e), &e);
+    for (uint32_t i = 1; i < n; i++) {
+        if (each[i] != each[0]) {
+            problem(b, "%s is %u at layer 0 and %u at layer %u: %s has one for all", name, each[0],
+                    each[i], i, b->arch);
+            break;
+        }
+    }
+    if (n > 0)
+        *ret = each[0];
+    mem_free(each);
+}
+
+static void read_rope(struct binder *b)
+{
+    struct hparams *hp = &b->m->hp;
+    struct rope_params *r = &hp->rope;
+    struct str type = str_of("linear");
+    struct error e = {0};
+    char name[128];
+    float factor = 0.0f, ext = -1.0f, attn = 1.0f, yarn_attn = 1.0f;
+
+    *r = (struct rope_params){.neox = b->m->arch->rope_neox, .n_rot = hp->head_dim,
+                              .freq_base = 10000.0f, .beta_fast = 32.0f, .beta_slow = 1.0f,
+                              .n_ctx_orig = hp->n_ctx};
+    key_u32(b, "rope.dimension_count", false, &r->n_rot);
+    key_f32(b, "rope.freq_base", false, &r->freq_base);
+    key_f32(b, "rope.scale_linear", false, &factor);
+    key_f32(b, "rope.scaling.factor", false, &factor);
+    key_f32(b, "rope.scaling.attn_factor", false, &attn);
+    key_f32(b, "rope.scaling.yarn_ext_factor", false, &ext);
+    key_f32(b, "rope.scaling.yarn_attn_factor", false, &yarn_attn);
+    key_f32(b, "rope.scaling.yarn_beta_fast", false, &r->beta_fast);
+    key_f32(b, "rope.scaling.yarn_beta_slow", false, &r->beta_slow);
+    key_u32(b, "rope.scaling.original_context_length", false, &r->n_ctx_orig);
+    note(b, gguf_str(b->m->gguf, key_name(b, "rope.scaling.type", name), false, &type, &e), &e);
+
+    bool yarn = str_equal_c(type, "yarn");
+    bool none = str_equal_c(type, "none");
+    if (!yarn && !none && !str_equal_c(type, "linear"))
+        problem(b, "%s '%.*s' is not supported (none, linear, yarn)", name, (int)MIN_OF(type.len, 40u),
+                type.ptr);
+    r->freq_scale = factor == 0.0f || none ? 1.0f : 1.0f / factor;
+    r->ext_factor = yarn ? (ext < 0 ? 1.0f : ext) : 0.0f;
+    r->attn_factor = attn * yarn_attn; /* rope_angles multiplies YaRN's 0.1 ln f + 1 */
+    if (r->n_rot == 0 || r->n_rot % 2 != 0 || r->n_rot > hp->head_dim)
+        problem(b, "rope.dimension_count is %u, the head size is %u", r->n_rot, hp->head_dim);
+    if (!(r->freq_base > 1.0f))
+        problem(b, "rope.freq_base is %g, must be above 1", (double)r->freq_base);
+}
+
+static void read_vocab_size(struct binder *b)
+{
+    struct gguf_value tokens;
+    struct hparams *hp = &b->m->hp;
+    const struct gguf_tensor *embd = gguf_tensor_find(b->m->gguf, "token_embd.weight");
+    bool known = gguf_find(b->m->gguf, "tokenizer.ggml.tokens", &tokens) && tokens.type == GGUF_ARRAY;
+    if (known && tokens.count <= INT32_MAX)
+        hp->n_vocab = (uint32_t)tokens.count;
+    key_u32(b, "vocab_size", false, &hp->n_vocab);
+    if (known)
+        hp->n_vocab = (uint32_t)MIN_OF(tokens.count, (uint64_t)INT32_MAX);
+    else if (hp->n_vocab == 0 && embd && embd->ne[1] <= INT32_MAX)
+        hp->n_vocab = (uint32_t)embd->ne[1];
+}
+
+static void check_counts(struct binder *b)
+{
+    const struct hparams *hp = &b->m->hp;
+    const struct {
+        const char *name;
+        uint32_t value, max;
+    } counts[] = {
+        {"embedding_length", hp->n_embd, 1u << 20}, {"block_count", hp->n_layers, 4096},
+        {"head_count", hp->n_heads, 65536},         {"head_count_kv", hp->n_kv_heads, 65536},
+        {"key_length", hp->head_dim, 65536},        {"value_length", hp->value_dim, 65536},
+        {"feed_forward_length", hp->n_ff, 1u << 24},
+        {"context_length", hp->n_ctx, 1u << 30},    {"vocabulary", hp->n_vocab, 1u << 30},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(counts); i++) {
+        if (counts[i].value == 0 || counts[i].value > counts[i].max)
+            problem(b, "%s is %u, must be 1 to %u", counts[i].name, counts[i].value, counts[i].max);
+    }
+    if (hp->n_kv_heads && hp->n_heads % hp->n_kv_heads != 0)
+        problem(b, "head_count %u is no multiple of head_count_kv %u", hp->n_heads, hp->n_kv_heads);
+    if (!(hp->rms_eps > 0.0f && hp->rms_eps < 1.0f))
+        problem(b, "attention.layer_norm_rms_epsilon is %g", (double)hp->rms_eps);
+}
+
+static void read_hparams(struct binder *b)
+{
+    struct hparams *hp = &b->m->hp;
+    uint32_t experts = 0;
+    key_u32(b, "embedding_length", true, &hp->n_embd);
+    key_u32(b, "block_count", true, &hp->n_layers);
+    key_u32(b, "context_length", true, &hp->n_ctx);
+    key_layers(b, "attention.head_count", true, &hp->n_heads);
+    hp->n_kv_heads = hp->n_heads;
+    key_layers(b, "attention.head_count_kv", false, &hp->n_kv_heads);
+    key_layers(b, "feed_forward_length", true, &hp->n_ff);
+    hp->head_dim = hp->value_dim = hp->n_heads ? hp->n_embd / hp->n_heads : 0;
+    key_u32(b, "attention.key_length", false, &hp->head_dim);
+    key_u32(b, "attention.value_length", false, &hp->value_dim);
+    key_f32(b, "attention.layer_norm_rms_epsilon", true, &hp->rms_eps);
+    key_u32(b, "expert_count", false, &experts);
+    if (experts > 0)
+        problem(b, "expert_count is %u: mixtures of experts are not supported for '%s'", experts,
+                b->arch);
+    read_vocab_size(b);
+    read_rope(b);
+    hp->attention_scale = hp->head_dim ? 1.0f / sqrtf((float)hp->head_dim) : 0.0f;
+    key_f32(b, "attention.scale", false, &hp->attention_scale);
+    check_counts(b);
+}
+
+/* --------------------------------------------------------------- tensors */
+
+static void bind_row(struct binder *b, const struct tensor_row *row, const char *name, void *owner)
+{
+    const struct hparams *hp = &b->m->hp;
+    struct tensor *t = (struct tensor *)((char *)owner + row->offset);
+    const struct gguf_tensor *file = gguf_tensor_find(b->m->gguf, name);
+    uint64_t cols = arch_dim(hp, row->cols), rows = arch_dim(hp, row->rows);
+
+    if (!file) {
+        if (!(row->flags & TENSOR_OPTIONAL))
+            problem(b, "tensor '%s' is missing", name);
+        return;
+    }
+    b->bound[file - gguf_tensor_at(b->m->gguf, 0)] = true;
+    if (!file->quant) {
+        const char *format = quant_id_name(file->ggml_id);
+        problem(b, "tensor '%s': format %s is not supported", name, format ? format : "unknown");
+        return;
+    }
+    if (file->ne[0] != cols || file->ne[1] * file->ne[2] * file->ne[3] != rows) {
+        problem(b, "tensor '%s': %llu x %llu, the model says %llu x %llu", name,
+                (unsigned long long)file->ne[0],
+                (unsigned long long)(file->ne[1] * file->ne[2] * file->ne[3]),
+                (unsigned long long)cols, (unsigned long long)rows);
+        return;
+    }
+    if ((row->flags & TENSOR_F32) && file->quant->index != QUANT_INDEX_f32) {
+        problem(b, "tensor '%s': format %s, must be F32", name, file->quant->name);
+        return;
+    }
+    *t = (struct tensor){.quant = file->quant, .n_cols = cols, .n_rows = rows,
+                         .row_bytes = quant_row_bytes(file->quant, cols), .file = file};
+}
+
+static void bind_tensors(struct binder *b)
+{
+    struct model *m = b->m;
+    for (const struct tensor_row *row = m->arch->tensors; row->name; row++)
+        bind_row(b, row, row->name, m);
+    for (uint32_t il = 0; il < m->hp.n_layers; il++) {
+        for (const struct tensor_row *row = m->arch->layer_tensors; row->name; row++) {
+            char name[128];
+            snprintf(name, sizeof(name), "blk.%u.%s", il, row->name);
+            bind_row(b, row, name, &m->layers[il]);
+        }
+    }
+    m->tied = m->output.file == NULL;
+    for (size_t i = 0; i < gguf_n_tensors(m->gguf); i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(m->gguf, i);
+        if (!b->bound[i])
+            problem(b, "tensor '%.*s' is not part of '%s'", (int)t->name.len, t->name.ptr, b->arch);
+    }
+}
+
+static int report(struct binder *b, struct error *e)
+{
+    if (b->n_problems == 0)
+        return 0;
+    if (b->n_problems > PROBLEMS_SHOWN)
+        buf_printf(&b->problems, "; and %zu more", b->n_problems - PROBLEMS_SHOWN);
+    return error_set(e, ERROR_FORMAT, "%s: %s", gguf_shard_path(b->m->gguf, 0),
+                     b->problems.ptr ? b->problems.ptr : "out of memory");
+}
+
+int model_bind(struct model *m, struct gguf *g, struct error *e)
+{
+    struct str arch = {0};
+    char name[64], names[256];
+    int rc = gguf_str(g, "general.architecture", true, &arch, e);
+    if (rc != 0)
+        return rc;
+    *m = (struct model){.gguf = g, .arch = arch_find(arch)};
+    snprintf(name, sizeof(name), "%.*s", (int)MIN_OF(arch.len, sizeof(name) - 1), arch.ptr);
+    if (!m->arch)
+        return error_set(e, ERROR_UNSUPPORTED, "%s: architecture '%s' is not supported (%s)",
+                         gguf_shard_path(g, 0), name, arch_names(names, sizeof(names)));
+
+    struct binder b = {.m = m, .arch = m->arch->name};
+    buf_init(&b.problems, 8192);
+    read_hparams(&b);
+    rc = report(&b, e);
+    if (rc == 0 && m->arch->check) {
+        rc = m->arch->check(&m->hp, e);
+        if (rc != 0)
+            rc = error_wrap(e, "%s", gguf_shard_path(g, 0));
+    }
+    if (rc != 0)
+        goto out;
+    m->layers = mem_array(m->hp.n_layers, sizeof(*m->layers));
+    b.bound = mem_array(MAX_OF(gguf_n_tensors(g), (size_t)1), sizeof(bool));
+    if (!m->layers || !b.bound) {
+        rc = error_set(e, ERROR_NOMEM, "no memory for %u layers", m->hp.n_layers);
+        goto out;
+    }
+    bind_tensors(&b);
+    rc = report(&b, e);
+out:
+    mem_free(b.bound);
+    buf_release(&b.problems);
+    if (rc != 0)
+        model_release(m);
+    return rc;
+}

@@ -1,0 +1,94 @@
+/*
+ * The parts that layers are made of, and what they share while a step runs.
+ *
+ * Owns `struct forward` (private to engine/model). Everything planned per row of the step is indexed
+ * by the row of the step; everything else is scratch for a block of at most BLOCK_ROWS rows.
+ * Stays true: nothing here allocates; each output element is computed by one thread in one order.
+ */
+#ifndef ENGINE_MODEL_BLOCKS_BLOCKS_H
+#define ENGINE_MODEL_BLOCKS_BLOCKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/model/step.h"
+
+/* R of the loop: rows whose activations are live at once. Measured on 2 cores: bench/tokens. */
+#define BLOCK_ROWS 64
+
+struct forward {
+    struct forward_options o;
+    const struct model *m;
+    const struct hparams *hp;
+    const struct kernels *k;
+    int n_threads;
+    void (*attention_page)(const struct attention_page *a, float *ret_max, float *ret_sum, float *acc);
+
+    void *scratch; /* one block of the ledger; all below point into it */
+    size_t scratch_bytes;
+
+    /* per row of the step */
+    float *residual; /* [max_rows][n_embd] */
+    float *rope_cos; /* [max_rows][n_rot / 2] */
+    float *rope_sin;
+    float *rope_mix; /* [n_rot / 2] share of the unscaled angle (YaRN), 0 without */
+
+    /* per block of rows */
+    float *norm;  /* [BLOCK_ROWS][n_embd] */
+    float *q;     /* [BLOCK_ROWS][n_heads * head_dim] */
+    float *key;   /* [BLOCK_ROWS][n_kv_heads * head_dim] */
+    float *value; /* [BLOCK_ROWS][n_kv_heads * value_dim] */
+    float *att;   /* [BLOCK_ROWS][n_heads * value_dim] */
+    float *gate;  /* [BLOCK_ROWS][n_ff] */
+    float *up;    /* [BLOCK_ROWS][n_ff] */
+    float *delta; /* [BLOCK_ROWS][n_embd] */
+    uint8_t *act[ACT_KINDS]; /* [BLOCK_ROWS][act_row_bytes]; ACT_F32 has none: rows are used as they are */
+
+    /* per thread */
+    float *decoded;  /* [threads][widest_input], exact mode */
+    size_t widest_input;
+    float *page_acc; /* [threads][value_dim] */
+
+    float *logits; /* [max_logits][n_vocab] */
+    uint32_t n_logits;
+};
+
+/* Rows [first, first + n) of the running step. */
+struct block {
+    const struct step_row *rows; /* [n], the block's own */
+    float *x;                    /* [n][n_embd] residual stream */
+    const float *rope_cos, *rope_sin; /* [n][n_rot / 2] */
+    uint32_t n;
+};
+
+/* One matrix of a group that shares its input: y[n][y_stride] = W x (+ bias). */
+struct linear {
+    const struct tensor *w;
+    const struct tensor *bias; /* data NULL: none */
+    float *y;
+    size_t y_stride; /* in floats */
+};
+
+/* Brings x [n][x_stride] to the formats' activation forms once, then multiplies all; one region. */
+void linear_group(struct forward *f, const float *x, size_t x_stride, uint32_t n,
+                  const struct linear *group, size_t n_group);
+
+/* out[r] = rms_norm(x[r]) * w for n rows, both with stride n_embd. */
+void norm_rows(struct forward *f, const float *x, const struct tensor *w, float *out, uint32_t n);
+/* x[r] += y[r], stride n_embd. */
+void add_rows(struct forward *f, float *x, const float *y, uint32_t n);
+
+/* Angles; formulas: engine-spec 4.1. */
+void rope_prepare(struct forward *f); /* once: what does not depend on the position */
+void rope_angles(const struct forward *f, uint32_t position, float *ret_cos, float *ret_sin);
+/* Rotates n_heads heads of head_dim each, in place. */
+void rope_apply(const struct rope_params *p, const float *cos_row, const float *sin_row, float *x,
+                uint32_t n_heads, uint32_t head_dim);
+
+/* x += Wo attention(norm(x)); engine-spec 4.2. Optional per-head norms and biases. */
+void block_attention(struct forward *f, uint32_t il, const struct block *b);
+/* x += down(silu(gate x) * up x) of norm(x). */
+void block_ffn(struct forward *f, uint32_t il, const struct block *b);
+
+#endif

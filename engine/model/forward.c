@@ -1,0 +1,175 @@
+/*
+ * The loop: for each layer, for each block of at most BLOCK_ROWS rows. One block of scratch, laid out
+ * once; nothing is allocated while a step runs.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/parallel.h"
+#include "engine/model/arch.h"
+#include "engine/model/blocks/blocks.h"
+
+static size_t widest_input(const struct model *m)
+{
+    const struct hparams *hp = &m->hp;
+    size_t widest = MAX_OF(hp->n_embd, hp->n_ff);
+    return MAX_OF(widest, (size_t)hp->n_heads * hp->value_dim);
+}
+
+/* Gives the next `count` elements of the layout; base NULL only measures. */
+static void *place(char *base, size_t *at, size_t count, size_t size)
+{
+    void *p = base ? base + *at : NULL;
+    *at = ALIGN_UP(*at + count * size, (size_t)64);
+    return p;
+}
+
+/* Lays the scratch out from f->scratch (NULL: only measures) and returns its size. */
+static size_t lay_out(struct forward *f)
+{
+    const struct hparams *hp = &f->o.model->hp;
+    size_t rows = f->o.max_rows, block = MIN_OF(rows, (size_t)BLOCK_ROWS);
+    size_t threads = (size_t)f->n_threads, half = hp->rope.n_rot / 2;
+    size_t at = 0;
+    char *base = f->scratch;
+    size_t fl = sizeof(float);
+
+    f->widest_input = widest_input(f->o.model);
+    f->residual = place(base, &at, rows * hp->n_embd, fl);
+    f->rope_cos = place(base, &at, rows * half, fl);
+    f->rope_sin = place(base, &at, rows * half, fl);
+    f->rope_mix = place(base, &at, half, fl);
+    f->norm = place(base, &at, MAX_OF(block, (size_t)f->o.max_logits) * hp->n_embd, fl);
+    f->q = place(base, &at, block * hp->n_heads * hp->head_dim, fl);
+    f->key = place(base, &at, block * hp->n_kv_heads * hp->head_dim, fl);
+    f->value = place(base, &at, block * hp->n_kv_heads * hp->value_dim, fl);
+    f->att = place(base, &at, block * hp->n_heads * hp->value_dim, fl);
+    f->gate = place(base, &at, block * hp->n_ff, fl);
+    f->up = place(base, &at, block * hp->n_ff, fl);
+    f->delta = place(base, &at, block * hp->n_embd, fl);
+    for (int kind = 0; kind < ACT_KINDS; kind++) {
+        size_t act = kind == ACT_F32 ? 0 : act_row_bytes((enum act_kind)kind, ALIGN_UP(f->widest_input, (size_t)256));
+        f->act[kind] = place(base, &at, MAX_OF(block, (size_t)f->o.max_logits) * act, 1);
+    }
+    f->decoded = place(base, &at, f->o.exact ? threads * f->widest_input : 0, fl);
+    f->page_acc = place(base, &at, threads * hp->value_dim, fl);
+    f->logits = place(base, &at, (size_t)f->o.max_logits * hp->n_vocab, fl);
+    return at;
+}
+
+uint64_t forward_scratch_bytes(const struct forward_options *o)
+{
+    struct forward f = {.o = *o, .n_threads = parallel_threads()};
+    return lay_out(&f);
+}
+
+int forward_new(struct forward **ret, const struct forward_options *o, struct error *e)
+{
+    struct forward *f = mem_zalloc(sizeof(*f));
+    if (!f)
+        return error_set(e, ERROR_NOMEM, "forward pass: no memory for its directory");
+    f->o = *o;
+    f->m = o->model;
+    f->hp = &o->model->hp;
+    f->k = o->exact ? &kernels_generic : o->kernels;
+    f->attention_page = o->exact ? attention_page_exact : f->k->attention_page;
+    f->n_threads = parallel_threads();
+    f->scratch_bytes = lay_out(f);
+    int rc = ledger_alloc(o->ledger, LEDGER_SCRATCH, f->scratch_bytes, "activations", &f->scratch, e);
+    if (rc != 0) {
+        mem_free(f);
+        return rc;
+    }
+    lay_out(f);
+    rope_prepare(f);
+    *ret = f;
+    return 0;
+}
+
+void forward_free(struct forward *f)
+{
+    if (!f)
+        return;
+    ledger_release(f->o.ledger, LEDGER_SCRATCH, f->scratch, f->scratch_bytes);
+    mem_free(f);
+}
+
+static void embed(struct forward *f, const struct step_row *rows, uint32_t n)
+{
+    const struct tensor *t = &f->m->token_embd;
+    uint32_t half = f->hp->rope.n_rot / 2;
+    for (uint32_t r = 0; r < n; r++) {
+        const char *row = (const char *)t->data + (size_t)rows[r].token * t->row_bytes;
+        t->quant->decode(row, f->residual + (size_t)r * f->hp->n_embd, f->hp->n_embd);
+        rope_angles(f, rows[r].position, f->rope_cos + (size_t)r * half,
+                    f->rope_sin + (size_t)r * half);
+    }
+}
+
+static int check_rows(const struct forward *f, const struct step_row *rows, uint32_t n,
+                      struct error *e)
+{
+    uint32_t want = 0;
+    if (n > f->o.max_rows)
+        return error_set(e, ERROR_INVALID, "step of %u rows, planned for %u", n, f->o.max_rows);
+    for (uint32_t r = 0; r < n; r++) {
+        want += rows[r].want_logits;
+        if (rows[r].token < 0 || (uint32_t)rows[r].token >= f->hp->n_vocab)
+            return error_set(e, ERROR_INVALID, "token %d, the vocabulary has %u", rows[r].token,
+                             f->hp->n_vocab);
+    }
+    if (want > f->o.max_logits)
+        return error_set(e, ERROR_INVALID, "step wants logits of %u rows, planned for %u", want,
+                         f->o.max_logits);
+    return 0;
+}
+
+/* Final norm and output matrix of the rows that want logits. */
+static void head(struct forward *f, const struct step_row *rows, uint32_t n)
+{
+    const struct model *m = f->m;
+    size_t n_embd = f->hp->n_embd;
+    f->n_logits = 0;
+    for (uint32_t r = 0; r < n; r++) {
+        if (!rows[r].want_logits)
+            continue;
+        f->k->rms_norm(f->residual + r * n_embd, m->output_norm.data,
+                       f->norm + f->n_logits++ * n_embd, n_embd, f->hp->rms_eps);
+    }
+    const struct linear out = {m->tied ? &m->token_embd : &m->output, &m->output_bias, f->logits,
+                               f->hp->n_vocab};
+    if (f->n_logits > 0)
+        linear_group(f, f->norm, n_embd, f->n_logits, &out, 1);
+}
+
+int forward_step(struct forward *f, const struct step_row *rows, uint32_t n_rows, struct error *e)
+{
+    const struct hparams *hp = f->hp;
+    uint32_t half = hp->rope.n_rot / 2;
+    int rc = check_rows(f, rows, n_rows, e);
+    if (rc != 0)
+        return rc;
+    embed(f, rows, n_rows);
+    for (uint32_t il = 0; il < hp->n_layers; il++) {
+        if (f->o.interrupted && f->o.interrupted(f->o.interrupted_context))
+            return error_set(e, ERROR_INTERRUPTED, "stopped at layer %u of %u", il, hp->n_layers);
+        for (uint32_t first = 0; first < n_rows; first += BLOCK_ROWS) {
+            struct block b = {
+                .rows = rows + first,
+                .x = f->residual + (size_t)first * hp->n_embd,
+                .rope_cos = f->rope_cos + (size_t)first * half,
+                .rope_sin = f->rope_sin + (size_t)first * half,
+                .n = MIN_OF(n_rows - first, (uint32_t)BLOCK_ROWS),
+            };
+            f->m->arch->layer(f, il, &b);
+        }
+    }
+    head(f, rows, n_rows);
+    return 0;
+}
+
+const float *forward_logits(const struct forward *f, uint32_t i)
+{
+    return f->logits + (size_t)i * f->hp->n_vocab;
+}
