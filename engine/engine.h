@@ -59,6 +59,7 @@ struct engine_info {
     const char *tokenizer_kind;  /* "smollm", "spm" ... */
     const char *chat_format;     /* "" when there is none */
     const char *chat_refusal;    /* why there is none, "" otherwise */
+    const char *model_refusal;   /* headers_only: why it could not run ("" otherwise); no plan then */
     uint64_t n_params, file_bytes;
     uint32_t n_layers, n_embd, n_vocab, ctx_model, ctx, n_heads, n_kv_heads, head_dim, n_ff;
     uint32_t slots;              /* as planned */
@@ -107,14 +108,17 @@ struct engine_message {
 struct engine_sampling {
     float temperature;    /* 0: greedy */
     int32_t top_k;        /* 0: all */
-    float top_p;          /* 1: off */
+    float top_p;          /* 1: off; 0: only the likeliest */
     float min_p;          /* 0: off */
-    float repeat_penalty; /* 1: off */
+    float repeat_penalty; /* 0 or 1: off */
     int32_t repeat_last_n;/* tokens it looks back on; -1: all */
     uint64_t seed;
 };
 
-/* Everything is copied by engine_submit. */
+/*
+ * Everything is copied by engine_submit. Resumed tokens give no TOKEN events; when a stop rule fires
+ * among them, or they reach max_tokens, the request is DONE without a step.
+ */
 struct engine_request {
     uint64_t tag;                         /* the caller's name for it, in every event */
     const struct engine_message *messages;/* chat; or NULL and: */
@@ -148,9 +152,9 @@ enum engine_event_kind { ENGINE_EVENT_TOKEN, ENGINE_EVENT_PREFILL, ENGINE_EVENT_
 struct engine_event {
     enum engine_event_kind kind;
     uint64_t tag;
-    int32_t token;              /* TOKEN */
+    int32_t token;              /* TOKEN: also the one that ends the answer */
     struct str text;            /* TOKEN: new text that is now certain (may be empty); DONE: the whole answer */
-    uint32_t prefilled, prompt_tokens; /* PREFILL: a chunk of the prompt is done */
+    uint32_t prefilled, prompt_tokens; /* PREFILL: so many of the prompt's (resumed ones too) are done */
     enum engine_finish finish;  /* DONE */
     enum engine_finish_detail detail;
     struct engine_usage usage;  /* DONE and FAILED */
@@ -173,7 +177,7 @@ int engine_submit(struct engine *en, const struct engine_request *r, enum engine
  * caller releases their jobs). Pointers in the event hold until the next call.
  */
 int engine_poll(struct engine *en, struct engine_event *ret, struct error *e);
-/* Whether a step is due (sequences running). */
+/* Whether engine_poll has something to do or to tell. */
 bool engine_busy(const struct engine *en);
 /* Room for another request of any size at all. */
 bool engine_room(const struct engine *en);
