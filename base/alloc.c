@@ -30,11 +30,10 @@ void *mem_zalloc(size_t n)
 
 void *mem_array(size_t count, size_t size)
 {
-    if (refused())
+    size_t n;
+    if (refused() || __builtin_mul_overflow(count, size, &n))
         return NULL;
-    if (count == 0 || size == 0)
-        return calloc(1, 1);
-    return calloc(count, size);
+    return calloc(1, n > 0 ? n : 1);
 }
 
 void *mem_regrow(void *block, size_t count, size_t size)

@@ -4,7 +4,7 @@
 #include <cpuid.h>
 #include <stdint.h>
 
-#define BIT(word, n) (((word) >> (n) & 1u) != 0)
+#define BIT(word, n) (((word) >> (n)&1u) != 0)
 
 /* Which register files the operating system saves (XCR0): 2 SSE, 4 AVX, E0 the three of AVX-512. */
 static uint32_t saved_registers(void)

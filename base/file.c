@@ -42,13 +42,11 @@ static ssize_t read_once(int fd, void *out, size_t n, int64_t offset)
         errno = EIO;
         return -1;
     }
-    if (fault == FILE_FAULT_SHORT)
-        n /= 2;
     ssize_t got;
     do {
         got = offset < 0 ? read(fd, out, n) : pread(fd, out, n, (off_t)offset);
     } while (got < 0 && errno == EINTR);
-    return got;
+    return fault == FILE_FAULT_SHORT ? got / 2 : got;
 }
 
 /* Whether a step of writing (write, fsync, rename) is to fail; errno tells how. */

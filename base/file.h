@@ -18,7 +18,7 @@
 /* An open file for reading, buffered or direct. */
 struct file {
     int fd;
-    bool direct;     /* O_DIRECT holds: offsets, sizes and memory are aligned by file_read_direct */
+    bool direct; /* O_DIRECT holds: offsets, sizes and memory are aligned by file_read_direct */
     uint64_t size;
     char *path;
 };
@@ -54,8 +54,9 @@ struct file_replace {
     char *temp;
 };
 int file_replace_begin(struct file_replace *r, const char *path, struct error *e);
-int file_replace_commit(struct file_replace *r, struct error *e); /* fsync, rename, fsync the folder */
-void file_replace_abort(struct file_replace *r);                  /* after commit: a no-op */
+/* fsync, rename, fsync of the folder. */
+int file_replace_commit(struct file_replace *r, struct error *e);
+void file_replace_abort(struct file_replace *r); /* after commit: a no-op */
 
 /* mkdir -p for the folder that holds path; mode 0700. */
 int file_make_parent(const char *path, struct error *e);

@@ -64,8 +64,8 @@ static int refuse(const struct ledger *l, uint64_t total, enum ledger_category c
     char left[24];
     char limit[24];
     return error_set(e, ERROR_BUDGET,
-                     "%s (%s): needs %s (%" PRIu64 " bytes), %s left of %s (%" PRIu64
-                     " of %" PRIu64 " bytes)",
+                     "%s (%s): needs %s (%" PRIu64 " bytes), %s left of %s (%" PRIu64 " of %" PRIu64
+                     " bytes)",
                      what, ledger_category_name(c), str_format_size(bytes, need), bytes,
                      str_format_size(l->limit - total, left), str_format_size(l->limit, limit),
                      l->limit - total, l->limit);

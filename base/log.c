@@ -65,8 +65,8 @@ void log_event(enum log_level level, const char *module, const char *fmt, ...)
     int saved_errno = errno;
     char line[LOG_LINE_BYTES];
     const char *prefix = atomic_load(&log_journal) ? rows[level].journal : "";
-    size_t len = (size_t)snprintf(line, sizeof(line), "%s%s %.64s ", prefix, rows[level].name,
-                                  module);
+    size_t len =
+        (size_t)snprintf(line, sizeof(line), "%s%s %.64s ", prefix, rows[level].name, module);
     va_list args;
     va_start(args, fmt);
     int n = vsnprintf(line + len, sizeof(line) - len, fmt, args);

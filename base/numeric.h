@@ -8,8 +8,8 @@
 #ifndef BASE_NUMERIC_H
 #define BASE_NUMERIC_H
 
-double numeric_exp(double x); /* 0 below -745, infinity above 709.78 */
-double numeric_log(double x); /* x > 0 and finite */
+double numeric_exp(double x);                     /* 0 below -745, infinity above 709.78 */
+double numeric_log(double x);                     /* x > 0 and finite */
 double numeric_pow(double base, double exponent); /* base > 0; exp(exponent * log(base)) */
 /* |x| up to 2^30; absolute error below 1e-9 * 2^-30 * |x| + 1e-15. */
 void numeric_sincos(double x, double *ret_sin, double *ret_cos);

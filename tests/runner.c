@@ -239,7 +239,7 @@ static enum outcome wait_child(pid_t pid, int limit, char *why, size_t why_size)
     return status == 0 ? PASSED : FAILED;
 }
 
-/* The whole of a memory file as text (more NULs are inside); mem_free is not ours to test: free. */
+/* The whole of a memory file; the caller frees it. NULs may be inside, one more is at its end. */
 static char *read_memory_file(int fd, size_t *ret_len)
 {
     off_t size = lseek(fd, 0, SEEK_END);
@@ -251,14 +251,16 @@ static char *read_memory_file(int fd, size_t *ret_len)
     return text;
 }
 
-/* A failure or a skip that the test reported overrides what its exit status says. */
-static enum outcome read_report(int fd, enum outcome outcome)
+/* A failure or a skip that the test reported overrides what its exit status says; then no `why`. */
+static enum outcome read_report(int fd, enum outcome outcome, char *why)
 {
     size_t len;
     char *text = read_memory_file(fd, &len);
     for (size_t i = 0; i < len; i += strlen(text + i) + 1) {
-        if (text[i] == 'F' && outcome != INTERRUPTED)
+        if (text[i] == 'F' && outcome != INTERRUPTED) {
             outcome = FAILED;
+            why[0] = '\0';
+        }
         if (text[i] == 'S' && outcome == PASSED)
             outcome = SKIPPED;
     }
@@ -310,7 +312,7 @@ static enum outcome run_test(const struct test *t, const sigset_t *old_mask)
     setpgid(pid, pid); /* in both processes: whoever comes first */
     char why[128] = "";
     enum outcome outcome = wait_child(pid, t->seconds * TEST_TIME_SCALE, why, sizeof(why));
-    outcome = read_report(report_fd, outcome);
+    outcome = read_report(report_fd, outcome, why);
     static const char *const word[] = {"ok", "FAIL", "skip", "STOP"};
     printf("%-4s %7.2f  %s %s%s%s\n", word[outcome], seconds_now() - start, t->file, t->name,
            why[0] ? ": " : "", why);

@@ -46,9 +46,11 @@ const char *test_program(void);
     static void test_##ident(void);                                                                \
     __attribute__((constructor)) static void test_register_##ident(void)                           \
     {                                                                                              \
-        static struct test t = {                                                                   \
-            .name = #ident, .file = __FILE__, .kind = test_kind_, .seconds = limit,                \
-            .run = test_##ident};                                                                  \
+        static struct test t = {.name = #ident,                                                    \
+                                .file = __FILE__,                                                  \
+                                .kind = test_kind_,                                                \
+                                .seconds = limit,                                                  \
+                                .run = test_##ident};                                              \
         test_register(&t);                                                                         \
     }                                                                                              \
     static void test_##ident(void)

@@ -1,6 +1,7 @@
+#include "base/alloc.h"
+
 #include <stdint.h>
 
-#include "base/alloc.h"
 #include "tests/test.h"
 
 TEST(alloc_refuses_sizes_that_overflow)
