@@ -1,0 +1,78 @@
+#!/bin/sh
+# Usage: install-deps.sh [build] [demo] [lint]
+#
+# Installs the distribution's packages that are missing, and nothing else; asks for nothing when all
+# are there. Without a group: build, which is what `make` and `make test` need.
+#   demo   what fetches the demonstration's model
+#   lint   what `make lint` and `make fuzz` need
+# NO_INSTALL=1 forbids installing: what is missing is named and the exit status is 1.
+set -eu
+
+# group  Debian 12            Ubuntu 24.04 (untested)
+packages='
+build   gcc                   gcc
+build   libc6-dev             libc6-dev
+build   make                  make
+build   libsqlite3-dev        libsqlite3-dev
+build   libcjson-dev          libcjson-dev
+build   uuid-dev              uuid-dev
+build   libpcre2-dev          libpcre2-dev
+build   libmd-dev             libmd-dev
+demo    python3               python3
+demo    python3-pip           python3-pip
+demo    ca-certificates       ca-certificates
+lint    clang-format          clang-format
+lint    clang-tidy            clang-tidy
+lint    cppcheck              cppcheck
+lint    python3               python3
+lint    clang                 clang
+lint    libclang-rt-14-dev    libclang-rt-18-dev
+'
+
+[ $# -gt 0 ] || set -- build
+for group; do
+    case $group in
+    build | demo | lint) ;;
+    *)
+        echo "install-deps.sh: unknown group '$group' (build, demo, lint)" >&2
+        exit 2
+        ;;
+    esac
+done
+
+column=2
+if [ -r /etc/os-release ] && grep -q '^ID=ubuntu' /etc/os-release; then
+    column=3
+fi
+wanted=$(for group; do
+    printf '%s' "$packages" | awk -v g="$group" -v c="$column" '$1 == g { print $c }'
+done | sort -u)
+
+if ! command -v dpkg-query >/dev/null 2>&1 || ! command -v apt-get >/dev/null 2>&1; then
+    echo "install-deps.sh: no apt here; under Debian 12's names these are needed:" $wanted >&2
+    exit 0
+fi
+
+missing=
+for package in $wanted; do
+    status=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null) || status=
+    [ "$status" = installed ] || missing="$missing $package"
+done
+[ -n "$missing" ] || exit 0
+
+if [ "${NO_INSTALL:-0}" != 0 ]; then
+    echo "install-deps.sh: missing, and NO_INSTALL is set:$missing" >&2
+    exit 1
+fi
+
+as_root=
+if [ "$(id -u)" != 0 ]; then
+    if ! command -v sudo >/dev/null 2>&1; then
+        echo "install-deps.sh: missing, and neither root nor sudo to install:$missing" >&2
+        exit 1
+    fi
+    as_root=sudo
+fi
+echo "installing:$missing" >&2
+$as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y update >&2
+$as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y install --no-install-recommends $missing >&2
