@@ -1,6 +1,5 @@
 /*
  * qwen3, dense: NEOX rope, RMS norm of every q and k head before rope, head_dim given by the file.
-
  */
 #include "engine/model/arch.h"
 #include "engine/model/blocks/blocks.h"
