@@ -45,6 +45,9 @@ struct quant {
     void (*synthesise)(void *block, uint64_t seed, uint64_t index, float rms);
 };
 
+#define QUANT(ident, id, elems, bytes, partner) extern const struct quant quant_##ident;
+#include "engine/quant/quants.def"
+#undef QUANT
 extern const struct quant *const quants[QUANT_COUNT];
 
 const struct quant *quant_by_id(uint32_t ggml_id);     /* NULL: unknown or not supported */

@@ -1,0 +1,112 @@
+/*
+ * The blocks of every format, byte for byte as they stand in a file (engine-spec 5.2, 5.3).
+ *
+ * Stays true: members are bytes and 16-bit words only, so a block needs no more than 2-byte alignment,
+ * which every row of a tensor has. d, dmin and m are binary16. Bit 0 is the least significant.
+ */
+#ifndef ENGINE_QUANT_BLOCKS_H
+#define ENGINE_QUANT_BLOCKS_H
+
+#include <stdint.h>
+
+/* Elements j and j + 16 share byte j: low and high nibble. x = d * (q - 8) */
+struct block_q4_0 {
+    uint16_t d;
+    uint8_t qs[16];
+};
+
+/* x = d * q + m */
+struct block_q4_1 {
+    uint16_t d;
+    uint16_t m;
+    uint8_t qs[16];
+};
+
+/* The fifth bit of element e is bit e % 8 of qh[e / 8]. x = d * (q - 16) */
+struct block_q5_0 {
+    uint16_t d;
+    uint8_t qh[4];
+    uint8_t qs[16];
+};
+
+/* x = d * q + m */
+struct block_q5_1 {
+    uint16_t d;
+    uint16_t m;
+    uint8_t qh[4];
+    uint8_t qs[16];
+};
+
+/* x = d * q */
+struct block_q8_0 {
+    uint16_t d;
+    int8_t qs[32];
+};
+
+/*
+ * Super-blocks of 256 elements. In q2_k, q3_k and q6_k sixteen groups of 16 elements have a scale
+ * each, in q4_k and q5_k eight groups of 32.
+ */
+
+/* Group g: scale in the low nibble of scales[g], minimum in the high one. x = d*sc*q - dmin*mn */
+struct block_q2_k {
+    uint8_t scales[16];
+    uint8_t qs[64]; /* element 128n + 32j + l: bits 2j, 2j+1 of qs[32n + l] */
+    uint16_t d;
+    uint16_t dmin;
+};
+
+/* x = d * sc * q, q in -4..3, sc in -32..31 */
+struct block_q3_k {
+    uint8_t hmask[32]; /* element 128n + 32j + l: bit 4n + j of hmask[l], clear: subtract 4 */
+    uint8_t qs[64];    /* as in q2_k */
+    uint8_t scales[12];
+    uint16_t d;
+};
+
+/* x = d*sc*q - dmin*mn with 6-bit sc and mn (block_scales_k4) */
+struct block_q4_k {
+    uint16_t d;
+    uint16_t dmin;
+    uint8_t scales[12];
+    uint8_t qs[128]; /* group 2p: low nibbles of qs[32p..], group 2p + 1: high nibbles */
+};
+
+struct block_q5_k {
+    uint16_t d;
+    uint16_t dmin;
+    uint8_t scales[12];
+    uint8_t qh[32]; /* the fifth bit of element l of group g is bit g of qh[l] */
+    uint8_t qs[128];
+};
+
+/* x = d * sc * (q - 32) */
+struct block_q6_k {
+    uint8_t ql[128]; /* four low bits */
+    uint8_t qh[64];  /* two high bits */
+    int8_t scales[16];
+    uint16_t d;
+};
+
+/* The eight 6-bit scales and minima of q4_k and q5_k. */
+static inline void block_scales_k4(const uint8_t s[12], uint8_t sc[8], uint8_t mn[8])
+{
+    for (int g = 0; g < 4; g++) {
+        sc[g] = s[g] & 63;
+        mn[g] = s[g + 4] & 63;
+        sc[g + 4] = (uint8_t)((s[g + 8] & 15) | (s[g] >> 6) << 4);
+        mn[g + 4] = (uint8_t)((s[g + 8] >> 4) | (s[g + 4] >> 6) << 4);
+    }
+}
+
+/* The sixteen 6-bit scales of q3_k, less 32. */
+static inline void block_scales_q3_k(const uint8_t s[12], int8_t sc[16])
+{
+    for (int g = 0; g < 16; g++) {
+        int low = g < 8 ? s[g] & 15 : s[g - 8] >> 4;
+        int high = s[8 + g % 4] >> 2 * (g / 4) & 3;
+        sc[g] = (int8_t)((low | high << 4) - 32);
+    }
+}
+
+#endif

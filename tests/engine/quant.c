@@ -1,0 +1,196 @@
+/* Weight formats: decode against goldens, conversions, synthesis. */
+#include <stdint.h>
+
+#include "engine/quant/quant.h"
+#include "tests/test.h"
+
+#define GOLDEN_ELEMS 4096
+
+/* Reads a golden file whole; false when the set is not here. */
+static bool read_golden(const char *format, const char *suffix, void *out, size_t n)
+{
+    char name[64];
+    char path[4096];
+    snprintf(name, sizeof(name), "dequant/%s%s", format, suffix);
+    if (!test_golden(name, path))
+        return false;
+    FILE *f = fopen(path, "rb");
+    CHECK(f != NULL);
+    size_t got = fread(out, 1, n, f);
+    CHECK(fgetc(f) == EOF);
+    fclose(f);
+    CHECK_INT(got, n);
+    return true;
+}
+
+static bool check_golden(const struct quant *q, const char *blocks_suffix, const char *floats_suffix)
+{
+    static uint8_t blocks[GOLDEN_ELEMS * 4];
+    static float want[GOLDEN_ELEMS];
+    static float got[GOLDEN_ELEMS];
+    if (!read_golden(q->name, blocks_suffix, blocks, quant_row_bytes(q, GOLDEN_ELEMS)))
+        return false;
+    CHECK(read_golden(q->name, floats_suffix, want, sizeof(want)));
+    q->decode(blocks, got, GOLDEN_ELEMS);
+    for (int i = 0; i < GOLDEN_ELEMS; i++) {
+        if (memcmp(&got[i], &want[i], sizeof(float)) != 0)
+            test_fail(__FILE__, __LINE__, "%s%s, element %d: %.9g, want %.9g", q->name,
+                      blocks_suffix, i, (double)got[i], (double)want[i]);
+    }
+    return true;
+}
+
+TEST(quant_decode_matches_goldens_to_the_bit)
+{
+    int n_checked = 0;
+    for (int i = 0; i < QUANT_COUNT; i++) {
+        const struct quant *q = quants[i];
+        if (q->ggml_id == 0)
+            continue; /* F32 has nothing to decode */
+        if (!check_golden(q, ".bin", ".f32"))
+            SKIP("no goldens of dequantisation here");
+        n_checked++;
+        if (q->block_elems > 1) {
+            CHECK(check_golden(q, ".rnd.bin", ".rnd.f32"));
+            n_checked++;
+        }
+    }
+    CHECK_INT(n_checked, 2 + 2 * (QUANT_COUNT - 3));
+}
+
+TEST(quant_table_is_consistent)
+{
+    static const struct {
+        uint32_t id, elems, bytes;
+        enum act_kind act;
+    } row[] = {
+#define QUANT(ident, id, elems, bytes, partner) {id, elems, bytes, partner},
+#include "engine/quant/quants.def"
+#undef QUANT
+    };
+    for (int i = 0; i < QUANT_COUNT; i++) {
+        const struct quant *q = quants[i];
+        CHECK_INT(q->index, i);
+        CHECK_INT(q->ggml_id, row[i].id);
+        CHECK_INT(q->block_elems, row[i].elems);
+        CHECK_INT(q->block_bytes, row[i].bytes);
+        CHECK_INT(q->act, row[i].act);
+        CHECK(quant_by_id(q->ggml_id) == q);
+        CHECK(quant_by_name(q->name) == q);
+        CHECK_STR(quant_id_name(q->ggml_id), q->name);
+        CHECK(quant_row_bytes(q, 1024) == (size_t)1024 / row[i].elems * row[i].bytes);
+    }
+    CHECK(quant_by_name("q4_k") == &quant_q4_k);
+    CHECK(quant_by_name("Q9_9") == NULL);
+    CHECK(quant_by_id(4) == NULL);
+    CHECK(quant_by_id(UINT32_MAX) == NULL);
+    CHECK_STR(quant_id_name(19), "IQ1_S");
+    CHECK(quant_id_name(4) == NULL);
+    CHECK(quant_id_name(43) == NULL);
+}
+
+/* A weight row of any bytes decodes without a trap; under UBSan this is the proof. */
+TEST(quant_decode_takes_any_bytes)
+{
+    static uint8_t blocks[210 * 16];
+    float out[256];
+    for (int fill = 0; fill < 256; fill += 17) {
+        memset(blocks, fill, sizeof(blocks));
+        for (int i = 0; i < QUANT_COUNT; i++)
+            quants[i]->decode(blocks, out, 256);
+    }
+}
+
+static void check_synthesis(const struct quant *q, float rms)
+{
+    enum { N = 1 << 16 };
+    static uint8_t blocks[N * 4];
+    static uint8_t again[N * 4];
+    static float x[N];
+    size_t n_blocks = N / q->block_elems;
+    for (size_t b = 0; b < n_blocks; b++)
+        q->synthesise(blocks + b * q->block_bytes, 7, b, rms);
+    q->synthesise(again, 7, n_blocks - 1, rms);
+    CHECK(memcmp(again, blocks + (n_blocks - 1) * q->block_bytes, q->block_bytes) == 0);
+    q->synthesise(again, 8, n_blocks - 1, rms);
+    CHECK(memcmp(again, blocks + (n_blocks - 1) * q->block_bytes, q->block_bytes) != 0);
+    q->decode(blocks, x, N);
+    double sum = 0;
+    double squares = 0;
+    for (int i = 0; i < N; i++) {
+        CHECK(isfinite(x[i]));
+        sum += (double)x[i];
+        squares += (double)x[i] * (double)x[i];
+    }
+    double got = sqrt(squares / N);
+    if (fabs(got / (double)rms - 1) > 0.05 || fabs(sum / N) > 0.03 * (double)rms)
+        test_fail(__FILE__, __LINE__, "%s: rms %g, want %g; mean %g", q->name, got, (double)rms,
+                  sum / N);
+}
+
+TEST(quant_synthesis_has_the_rms_asked_for)
+{
+    for (int i = 0; i < QUANT_COUNT; i++) {
+        check_synthesis(quants[i], 0.02f);
+        check_synthesis(quants[i], 1.0f);
+    }
+}
+
+static uint32_t bits_of(float f)
+{
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof(bits));
+    return bits;
+}
+
+/* The value of a binary16 by its definition. */
+static double value_of_f16(uint16_t h)
+{
+    int exponent = h >> 10 & 31;
+    double mantissa = h & 0x3ff;
+    double v = exponent == 0 ? ldexp(mantissa, -24) : ldexp(1024 + mantissa, exponent - 25);
+    return h & 0x8000 ? -v : v;
+}
+
+TEST(quant_f16_conversions_are_exact_both_ways)
+{
+    for (uint32_t h = 0; h < 0x10000; h++) {
+        float f = quant_f16_to_f32((uint16_t)h);
+        if ((h & 0x7c00) == 0x7c00) {
+            CHECK((h & 0x3ff) ? isnan(f) : isinf(f));
+            CHECK(!!signbit(f) == (h >> 15 != 0));
+            CHECK_INT(quant_f32_to_f16(f), (h & 0x3ff) ? (h | 0x200) : h);
+            continue;
+        }
+        CHECK((double)f == value_of_f16((uint16_t)h) && !!signbit(f) == (h >> 15 != 0));
+        CHECK_INT(quant_f32_to_f16(f), h);
+    }
+}
+
+/* Between two neighbours: below the middle down, above it up, on it to the even one. */
+TEST(quant_f32_to_f16_rounds_to_nearest_even)
+{
+    for (uint16_t h = 0; h < 0x7bff; h++) {
+        float middle = (float)((value_of_f16(h) + value_of_f16(h + 1)) / 2); /* exact in f32 */
+        CHECK_INT(quant_f32_to_f16(middle), h + (h & 1));
+        CHECK_INT(quant_f32_to_f16(nextafterf(middle, 0)), h);
+        CHECK_INT(quant_f32_to_f16(nextafterf(middle, INFINITY)), h + 1);
+        CHECK_INT(quant_f32_to_f16(-middle), 0x8000 | (h + (h & 1)));
+    }
+    CHECK_INT(quant_f32_to_f16(65519.996f), 0x7bff);
+    CHECK_INT(quant_f32_to_f16(65520.0f), 0x7c00);
+    CHECK_INT(quant_f32_to_f16(1e30f), 0x7c00);
+}
+
+TEST(quant_bf16_conversions_round_to_nearest_even)
+{
+    for (uint32_t h = 0; h < 0x10000; h++) {
+        float f = quant_bf16_to_f32((uint16_t)h);
+        CHECK(bits_of(f) == h << 16);
+        CHECK_INT(quant_f32_to_bf16(f), isnan(f) ? (h | 0x40) : h);
+    }
+    CHECK_INT(quant_f32_to_bf16(1.00390625f), 0x3f80); /* a tie: to even, down */
+    CHECK_INT(quant_f32_to_bf16(1.01171875f), 0x3f82); /* a tie: to even, up */
+    CHECK_INT(quant_f32_to_bf16(1.00390637f), 0x3f81);
+    CHECK_INT(quant_f32_to_bf16(3.4028234e38f), 0x7f80);
+}
