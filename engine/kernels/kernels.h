@@ -8,9 +8,14 @@
  *    number of columns only, never on how many rows there are, which range of outputs a call gets, or
  *    how many threads run. Matrix and vector forms obey the same order, bit for bit.
  *  - Activation rows are quantised one by one.
- *  - From libm only sqrt; explicit FMA only; vector tails use the body's polynomials. expf here is
- *    kernels' own polynomial (generic and AVX2 agree to the bit on each ISA by itself, not across).
+ *  - From libm only sqrt; explicit FMA only; vector tails use the body's polynomials; exp is kernels'
+ *    own. Each ISA agrees with itself to the bit, two ISAs only within rounding.
  *  - `exact` (the engine's yardstick) uses weights decoded to f32 and f32 activations, generic code.
+ *
+ * The order, for block formats on every ISA: the integer dot product of a block (with its integer
+ * scales) is exact; then, over blocks in ascending order from 0,
+ *     acc += d_act * (d_w * dot + min_w * sum_act)
+ * one accumulator per output. For f32, f16 and bf16 an ISA says its lanes in its dense.c.
  *
  * Called from inside parallel_for ranges: nothing here starts threads.
  */
@@ -25,16 +30,17 @@
 #include "engine/quant/quant.h"
 
 /*
- * An activation row for 32-element formats: x = d * q. d is f32 (not rounded to f16: more accurate
- * than ggml's and still inside the golden's tolerance). sum = d * (q0 + ... + q31), for formats with a minimum.
+ * An activation row for 32-element formats: x = d * q, q in -127..127. d is f32 (not rounded to f16:
+ * more accurate than ggml's and still inside the golden's tolerance). qsum = q0 + ... + q31, exact,
+ * for formats with an offset or a minimum. A block that holds a NaN or an infinity has such a d.
  */
 struct act_q8 {
     float d;
-    float sum;
+    float qsum;
     int8_t q[32];
 };
 
-/* For 256-element formats: x = d * q; bsums[i] = sum of q[16i .. 16i+15]. */
+/* The same for 256-element formats; bsums[i] = sum of q[16i .. 16i+15]. */
 struct act_q8k {
     float d;
     int16_t bsums[16];
@@ -78,7 +84,10 @@ struct kernels {
 
     /* x [n] -> one activation row of that kind. n is a multiple of 32 (ACT_Q8) or 256 (ACT_Q8K). */
     void (*act_quantise[ACT_KINDS])(const float *x, void *out, size_t n);
-    /* Weight rows [first, last); NULL in a table means: the generic one. */
+    /*
+     * Weight rows [first, last). The activation rows of a call are taken in groups that fit the
+     * first-level cache, so any n_rows is good; ranges that start at multiples of 8 waste nothing.
+     */
     void (*matmul[QUANT_COUNT])(const struct matmul *m, size_t first, size_t last);
 
     /* out[i] = x[i] / sqrt(mean(x^2) + eps) * w[i]; the sum in f64. w NULL: all ones. May be in place. */
@@ -96,7 +105,7 @@ struct kernels {
     void (*attention_page)(const struct attention_page *a, float *ret_max, float *ret_sum, float *acc);
     /* acc[i] = acc[i] * scale_acc + page[i] * scale_page (merging pages) */
     void (*merge)(float *acc, float scale_acc, const float *page, float scale_page, size_t n);
-    /* kernels' exp of x <= 0 (and softmax's helper elsewhere) */
+    /* kernels' exp: 0 below -104, infinity above 88.73, relative error under 2^-23 between */
     float (*exp1)(float x);
 };
 
@@ -107,12 +116,11 @@ extern const struct kernels *const kernels_all[];
 int kernels_pick(const char *isa, const struct kernels **ret, struct error *e);
 
 /*
- * The yardstick. matmul_exact decodes each weight row into scratch [n_cols] (one a thread) and
- * accumulates in f32 lanes of generic code; x rows are f32. attention_exact takes f32 keys and values.
+ * The yardstick. matmul_exact decodes each weight row once into scratch [n_cols] (one a thread);
+ * x rows are f32. attention_page_exact takes f32 keys and values. Both accumulate in f64.
  */
 void matmul_exact(const struct matmul *m, size_t first, size_t last, float *scratch);
 void attention_page_exact(const struct attention_page *a, float *ret_max, float *ret_sum, float *acc);
-/* The table used with --exact: generic, with f32 attention. */
 extern const struct kernels kernels_generic;
 
 #endif

@@ -1,0 +1,22 @@
+#include "engine/kernels/cpu/generic/blocks.h"
+#include "engine/kernels/cpu/generic/generic.h"
+#include "engine/quant/codes.h"
+
+static void open(const void *row, size_t block, struct codes_q8k *out)
+{
+    const struct block_q3_k *b = (const struct block_q3_k *)row + block;
+    int8_t sc[16];
+    block_scales_q3_k(b->scales, sc);
+    out->d = quant_f16_to_f32(b->d);
+    out->dmin = 0;
+    for (int g = 0; g < 16; g++) {
+        out->sc[g] = sc[g];
+        out->mn[g] = 0;
+    }
+    codes_q3_k(b, out->q);
+}
+
+void generic_matmul_q3_k(const struct matmul *m, size_t first, size_t last)
+{
+    matmul_q8k(m, first, last, open);
+}

@@ -1,0 +1,16 @@
+#include "engine/kernels/cpu/generic/blocks.h"
+#include "engine/kernels/cpu/generic/generic.h"
+#include "engine/quant/codes.h"
+
+static void open(const void *row, size_t block, struct codes_q8 *out)
+{
+    const struct block_q4_1 *b = (const struct block_q4_1 *)row + block;
+    out->d = quant_f16_to_f32(b->d);
+    out->m = quant_f16_to_f32(b->m);
+    codes_nibbles(b->qs, 0, out->q);
+}
+
+void generic_matmul_q4_1(const struct matmul *m, size_t first, size_t last)
+{
+    matmul_q8(m, first, last, open);
+}

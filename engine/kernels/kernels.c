@@ -1,0 +1,45 @@
+#include "engine/kernels/kernels.h"
+
+#include <string.h>
+
+/* Rows of this list are the only places that say which tables were compiled in. */
+const struct kernels *const kernels_all[] = {
+    &kernels_generic,
+    NULL,
+};
+
+size_t act_row_bytes(enum act_kind kind, size_t n)
+{
+    if (kind == ACT_Q8)
+        return n / 32 * sizeof(struct act_q8);
+    if (kind == ACT_Q8K)
+        return n / 256 * sizeof(struct act_q8k);
+    return n * sizeof(float);
+}
+
+static int pick_named(const char *isa, const struct cpu *c, const struct kernels **ret,
+                      struct error *e)
+{
+    for (size_t i = 0; kernels_all[i]; i++) {
+        if (strcmp(kernels_all[i]->name, isa) != 0)
+            continue;
+        if (!kernels_all[i]->supported(c))
+            return error_set(e, ERROR_UNSUPPORTED, "isa '%s': this processor does not have it", isa);
+        *ret = kernels_all[i];
+        return 0;
+    }
+    return error_set(e, ERROR_UNSUPPORTED, "isa '%s': not known here", isa);
+}
+
+int kernels_pick(const char *isa, const struct kernels **ret, struct error *e)
+{
+    struct cpu c;
+    cpu_detect(&c);
+    if (isa && strcmp(isa, "auto") != 0)
+        return pick_named(isa, &c, ret, e);
+    for (size_t i = 0; kernels_all[i]; i++) {
+        if (kernels_all[i]->supported(&c))
+            *ret = kernels_all[i];
+    }
+    return 0;
+}
