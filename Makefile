@@ -62,7 +62,7 @@ BATCH_LIB_OBJ := $(filter-out $(B)/batch/main.o,$(call obj,$(BATCH_SRC)))
 TOOLS := $(patsubst tools/%.c,$(B)/tools/%,$(TOOL_SRC))
 BENCHES := $(patsubst bench/%.c,$(B)/bench/%,$(BENCH_SRC))
 
-.PHONY: all help demo test test-long asan ubsan tsan lint fuzz bench install clean deps tests tools benches
+.PHONY: all help demo test test-long cli-test asan ubsan tsan lint fuzz bench bench-peer install clean deps tests tools benches
 all: build/nocturne ## build the portable release binary, build/nocturne
 
 build/nocturne: $(B)/nocturne
@@ -120,6 +120,20 @@ test-long: deps ## the long suites too: kill loops, the whole golden set
 asan ubsan tsan: deps ## the tests under a sanitizer [T=substring]
 	@$(MAKE) --no-print-directory FLAVOUR=$@ tests
 	build/$@/tests/run $(T)
+
+cli-test: deps ## command-line transcripts (tests/cli)
+	@$(MAKE) --no-print-directory $(B)/nocturne $(TOOLS)
+	sh tests/cli/run.sh $(T)
+
+demo: deps ## the main job on real input: build, fetch a small model, summarise examples/ [MODEL=file.gguf]
+	@$(MAKE) --no-print-directory all
+	@sh examples/demo.sh "$(or $(MODEL),$$(sh tools/get-demo-model.sh))"
+
+bench: benches ## build the benchmarks and run the tokens/s one [MODEL=file.gguf]
+	$(B)/bench/tokens --header "$(or $(MODEL),$$(sh tools/get-demo-model.sh))"
+
+bench-peer: benches ## beside llama.cpp, interleaved: PEER=folder of its programs [MODEL=] [REPEATS=5]
+	sh bench/peer.sh "$(PEER)" "$(or $(MODEL),$$(sh tools/get-demo-model.sh))" $(REPEATS)
 
 lint: ## include direction, sizes, banned calls, clang-format, clang-tidy, cppcheck
 	@sh tests/lint/run.sh
