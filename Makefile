@@ -22,16 +22,15 @@ endif
 OPENMP_omp := -fopenmp
 OPENMP_pthread := -pthread
 
-PKGS := sqlite3 libcjson uuid libpcre2-8 libmd
 CFLAGS ?=
 CFLAGS_ALL = -std=c11 -D_GNU_SOURCE -I. $(OPT_$(FLAVOUR)) -ffp-contract=off -fno-math-errno \
-  -fno-strict-aliasing -DCJSON_HIDE_SYMBOLS $(WARN) $(ISA) $(OPENMP_$(PARALLEL)) $(CFLAGS)
+  -fno-strict-aliasing -DCJSON_HIDE_SYMBOLS $(WARN) $(ISA) $(OPENMP_$(PARALLEL)) $(EXTRA) $(CFLAGS)
 LDLIBS_ALL = $(OPT_$(FLAVOUR)) $(OPENMP_$(PARALLEL)) -pthread $(LDFLAGS) \
   -lsqlite3 -lcjson -luuid -lpcre2-8 -lmd -lm
 
 # How much the sanitizers stretch the tests' time limits.
 TEST_TIME_SCALE := $(if $(filter release,$(FLAVOUR)),1,6)
-$(B)/tests/runner.o: CFLAGS += -DTEST_TIME_SCALE=$(TEST_TIME_SCALE)
+$(B)/tests/runner.o: EXTRA := -DTEST_TIME_SCALE=$(TEST_TIME_SCALE)
 
 # Only these folders' code may use instructions that the baseline lacks.
 $(B)/engine/kernels/cpu/avx2/%.o: ISA := -mavx2 -mfma -mf16c -O3
@@ -75,7 +74,7 @@ help: ## this list
 $(B)/queue/schema_gen.h: $(sort $(wildcard queue/schema/*.sql)) tools/embed-sql.sh
 	@mkdir -p $(@D)
 	sh tools/embed-sql.sh $(wildcard queue/schema/*.sql) > $@.tmp && mv $@.tmp $@
-$(call obj,$(QUEUE_SRC)): CFLAGS += -I$(B)
+$(call obj,$(QUEUE_SRC)): EXTRA := -I$(B)
 $(call obj,$(QUEUE_SRC)): | $(B)/queue/schema_gen.h
 
 $(B)/%.o: %.c Makefile
@@ -135,8 +134,10 @@ bench: benches ## build the benchmarks and run the tokens/s one [MODEL=file.gguf
 bench-peer: benches ## beside llama.cpp, interleaved: PEER=folder of its programs [MODEL=] [REPEATS=5]
 	sh bench/peer.sh "$(PEER)" "$(or $(MODEL),$$(sh tools/get-demo-model.sh))" $(REPEATS)
 
-lint: ## include direction, sizes, banned calls, clang-format, clang-tidy, cppcheck
-	@sh tests/lint/run.sh
+lint: export LINT_CFLAGS := $(CFLAGS_ALL)
+lint: $(B)/queue/schema_gen.h ## layers, sizes, banned calls, format, clang-tidy, cppcheck [STAGE=name]
+	@sh tools/install-deps.sh lint
+	@sh tests/lint/run.sh $(STAGE)
 
 clean: ## remove build/
 	rm -rf build

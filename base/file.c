@@ -303,10 +303,9 @@ int file_replace_begin(struct file_replace *r, const char *path, struct error *e
     int rc = buf_check(&name, path, e);
     r->temp = buf_take(&name);
     r->path = mem_strdup(path);
-    if (rc == 0 && !r->path)
-        rc = error_set(e, ERROR_NOMEM, "%s: no memory for the path", path);
     if (rc == 0)
-        rc = open_temp(r, e);
+        rc = r->path ? open_temp(r, e)
+                     : error_set(e, ERROR_NOMEM, "%s: no memory for the path", path);
     if (rc < 0)
         file_replace_abort(r);
     return rc;

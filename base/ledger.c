@@ -115,12 +115,13 @@ static void *map_block(size_t bytes)
     if (mapped == MAP_FAILED || !huge)
         return mapped == MAP_FAILED ? NULL : mapped;
     size_t head = (size_t)(-(uintptr_t)mapped & (HUGE_BYTES - 1));
+    char *block = mapped + head;
     if (head > 0)
         munmap(mapped, head);
     if (spare > head)
-        munmap(mapped + head + bytes, spare - head);
-    madvise(mapped + head, bytes, MADV_HUGEPAGE); /* only advice: no answer changes anything */
-    return mapped + head;
+        munmap(block + bytes, spare - head);
+    madvise(block, bytes, MADV_HUGEPAGE); /* only advice: no answer changes anything */
+    return block;
 }
 
 int ledger_alloc(struct ledger *l, enum ledger_category c, size_t bytes, const char *what,

@@ -66,7 +66,9 @@ TEST(parallel_twins_cut_the_same_ranges)
             parallel_for(n, grain, record, &ours);
             twin_for(n, grain, record, &twins);
             check_cover(&ours, n, grain, threads);
-            CHECK(memcmp(&ours, &twins, sizeof(ours)) == 0);
+            CHECK(memcmp(ours.first, twins.first, sizeof(ours.first)) == 0);
+            CHECK(memcmp(ours.last, twins.last, sizeof(ours.last)) == 0);
+            CHECK(memcmp(ours.calls, twins.calls, sizeof(ours.calls)) == 0);
         }
     }
     CHECK_INT(twin_set_threads(1), 0);

@@ -1,0 +1,21 @@
+#!/bin/sh
+# clang-tidy on one file, unless the same text passed before: the key is the preprocessed source with
+# the rules. LINT_CFLAGS come from the Makefile.
+set -u
+file=$1
+case $file in
+engine/kernels/cpu/avx2/*) isa='-mavx2 -mfma -mf16c' ;;
+*) isa= ;;
+esac
+flags="$LINT_CFLAGS $isa -Ibuild/release"
+key=$({
+    cat .clang-tidy engine/kernels/.clang-tidy 2>/dev/null
+    ${CC:-cc} $flags -E "$file"
+} | sha256sum | cut -d' ' -f1)
+[ ! -e "build/lint/$key" ] || exit 0
+clang-tidy --quiet "$file" -- $flags -Wno-unknown-warning-option 2>"build/lint/$key.err" || {
+    grep -v 'warnings\? generated\|^Suppressed\|^Use -header-filter' "build/lint/$key.err"
+    rm -f "build/lint/$key.err"
+    exit 1
+}
+mv "build/lint/$key.err" "build/lint/$key"
