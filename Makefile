@@ -139,5 +139,12 @@ lint: $(B)/queue/schema_gen.h ## layers, sizes, banned calls, format, clang-tidy
 	@sh tools/install-deps.sh lint
 	@sh tests/lint/run.sh $(STAGE)
 
+install: all ## program, manual pages and licence below PREFIX (/usr/local) [DESTDIR=]
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/doc/nocturne
+	install -m 755 build/nocturne $(DESTDIR)$(PREFIX)/bin/nocturne
+	install -m 644 LICENSE $(DESTDIR)$(PREFIX)/share/doc/nocturne/LICENSE
+	$(foreach page,$(wildcard packaging/man/*.1),install -D -m 644 $(page) \
+	  $(DESTDIR)$(PREFIX)/share/man/man1/$(notdir $(page)) &&) :
+
 clean: ## remove build/
 	rm -rf build

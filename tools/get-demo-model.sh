@@ -12,6 +12,7 @@ model=$dir/SmolLM2-135M-Instruct.Q4_1.gguf
 good() { [ -f "$1" ] && [ "$(stat -c %s "$1")" = "$size" ] && echo "$sha  $1" | sha256sum -c --status; }
 
 if ! good "$model"; then
+    sh "$(dirname "$0")/install-deps.sh" demo
     mkdir -p "$dir"
     temp=$(mktemp -d "$dir/fetch.XXXXXX")
     trap 'rm -rf "$temp"' EXIT

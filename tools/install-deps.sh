@@ -19,7 +19,7 @@ build   uuid-dev              uuid-dev
 build   libpcre2-dev          libpcre2-dev
 build   libmd-dev             libmd-dev
 demo    python3               python3
-demo    python3-pip           python3-pip
+demo    python3-venv          python3-venv
 demo    ca-certificates       ca-certificates
 lint    clang-format          clang-format
 lint    clang-tidy            clang-tidy
