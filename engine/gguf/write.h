@@ -3,6 +3,9 @@
  *
  * Use: writer_new, keys, tensors (declared in file order), writer_begin, then the bytes of each tensor
  * in the declared order, writer_end. Nothing is buffered beyond the header: any size.
+ * The key general.alignment, if put, is obeyed in the file that carries it: the first.
+ *
+ * Stays true: a file appears under its name only when it is whole. One thread.
  */
 #ifndef ENGINE_GGUF_WRITE_H
 #define ENGINE_GGUF_WRITE_H
@@ -11,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "engine/gguf/gguf.h"
 #include "engine/quant/quant.h"
 
 struct gguf_writer;
@@ -30,6 +34,8 @@ void gguf_put_u32s(struct gguf_writer *w, const char *key, const uint32_t *v, si
 void gguf_put_i32s(struct gguf_writer *w, const char *key, const int32_t *v, size_t n);
 void gguf_put_f32s(struct gguf_writer *w, const char *key, const float *v, size_t n);
 void gguf_put_strs(struct gguf_writer *w, const char *key, const struct str *v, size_t n);
+/* A value as it was read from another file. */
+void gguf_put_value(struct gguf_writer *w, struct str key, const struct gguf_value *v);
 void gguf_put_tensor(struct gguf_writer *w, const char *name, const struct quant *q, uint32_t n_dims,
                      const uint64_t *ne);
 
