@@ -167,8 +167,7 @@ static int32_t draw(const struct sampler_input *in)
     ranking_init(&r, in->scratch, in->n_vocab);
     const float top = in->scratch[0].logit;
     const size_t kept = count_kept(&r, s, top);
-    const double target =
-        rng_unit(s->seed, in->index) * mass_of(&r, kept, top, temperature);
+    const double target = rng_unit(s->seed, in->index) * mass_of(&r, kept, top, temperature);
     double sum = 0;
     for (size_t i = 0; i + 1 < kept; i++) {
         struct sampler_candidate c = ranking_at(&r, i);

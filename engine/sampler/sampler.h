@@ -31,7 +31,7 @@ struct sampler_input {
     uint64_t index;         /* of this token in the answer */
     const int32_t *history; /* [n_history]: prompt and answer so far */
     size_t n_history;
-    const float *logits;    /* [n_vocab] */
+    const float *logits; /* [n_vocab] */
     uint32_t n_vocab;
     struct sampler_candidate *scratch; /* [n_vocab] */
 };

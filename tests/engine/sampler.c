@@ -1,9 +1,10 @@
+#include "engine/sampler/sampler.h"
+
 #include <limits.h>
 
 #include "base/alloc.h"
 #include "base/numeric.h"
 #include "base/rng.h"
-#include "engine/sampler/sampler.h"
 #include "tests/test.h"
 
 #define MAX_VOCAB 300
@@ -47,8 +48,8 @@ static int32_t oracle(const struct sampler_input *in)
         for (size_t back = 1; back <= in->n_history && back <= last_n; back++)
             seen = seen || in->history[in->n_history - back] == (int32_t)id;
         if (seen && s->repeat_penalty != 0)
-            c[id].logit = c[id].logit > 0 ? c[id].logit / s->repeat_penalty
-                                          : c[id].logit * s->repeat_penalty;
+            c[id].logit =
+                c[id].logit > 0 ? c[id].logit / s->repeat_penalty : c[id].logit * s->repeat_penalty;
     }
     qsort(c, in->n_vocab, sizeof(c[0]), by_rank);
     if (s->temperature == 0)
@@ -103,8 +104,12 @@ TEST(sampler_agrees_with_sorting_everything)
         size_t n_history = (size_t)(pick(round, 21) * 65);
         for (size_t i = 0; i < n_history; i++)
             history[i] = (int32_t)(rng_unit(round + 7, 1000 + i) * n_vocab);
-        struct sampler_input in = {.sampling = &s, .index = round % 50, .history = history,
-                                   .n_history = n_history, .logits = logits, .n_vocab = n_vocab,
+        struct sampler_input in = {.sampling = &s,
+                                   .index = round % 50,
+                                   .history = history,
+                                   .n_history = n_history,
+                                   .logits = logits,
+                                   .n_vocab = n_vocab,
                                    .scratch = scratch};
         struct error e = {0};
         int32_t got = -1;
@@ -128,8 +133,8 @@ TEST(sampler_draws_the_distribution)
     int count[4] = {0};
     struct error e = {0};
     for (uint64_t i = 0; i < DRAWS; i++) {
-        struct sampler_input in = {.sampling = &s, .index = i, .logits = logits, .n_vocab = 4,
-                                   .scratch = scratch};
+        struct sampler_input in = {
+            .sampling = &s, .index = i, .logits = logits, .n_vocab = 4, .scratch = scratch};
         int32_t id = -1;
         CHECK_OK(sampler_choose(&in, &id, &e), &e);
         count[id]++;
@@ -229,7 +234,7 @@ TEST(stop_strings_cut_the_same_at_every_split)
     check_splits("one END two", (const char *[]){"END"}, 1, 4);
     check_splits("one EN", (const char *[]){"END"}, 1, -1);
     check_splits("aaab", (const char *[]){"aab"}, 1, 1);
-    check_splits("xabcd", (const char *[]){"bcd", "abc"}, 2, 1);   /* complete first */
+    check_splits("xabcd", (const char *[]){"bcd", "abc"}, 2, 1);     /* complete first */
     check_splits("xabc.", (const char *[]){"bc", "abc", "c"}, 3, 1); /* together: the longest */
     check_splits("abab!", (const char *[]){"ab", "abab"}, 2, 0);
     check_splits("nothing", (const char *[]){"\n\n", "User:"}, 2, -1);

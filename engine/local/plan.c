@@ -1,0 +1,185 @@
+#include "engine/local/plan.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/file.h"
+#include "base/str.h"
+#include "engine/local/events.h"
+#include "engine/local/sequence.h"
+#include "engine/model/step.h"
+#include "engine/sampler/sampler.h"
+
+/* More rows that want logits cost n_vocab floats each; only engine_score asks for many. */
+#define SCORE_LOGITS 16u
+
+struct kv_shape plan_kv_shape(const struct model *m, bool exact)
+{
+    const struct hparams *hp = &m->hp;
+    return (struct kv_shape){.n_layers = hp->n_layers,
+                             .k_dim = hp->n_kv_heads * hp->head_dim,
+                             .v_dim = hp->n_kv_heads * hp->value_dim,
+                             .f32 = exact};
+}
+
+/* A row for every sequence that decodes must fit, whatever the chunk. */
+uint32_t plan_max_rows(uint32_t slots, uint32_t chunk)
+{
+    return MAX_OF(slots, chunk);
+}
+
+uint32_t plan_max_logits(uint32_t slots, uint32_t chunk)
+{
+    return MAX_OF(slots, MIN_OF(chunk, SCORE_LOGITS));
+}
+
+uint64_t plan_sequences_bytes(uint32_t slots, uint32_t ctx)
+{
+    const size_t each = sizeof(struct sequence) + sizeof(struct sequence *) +
+                        EVENTS_PER_SEQUENCE * sizeof(struct event);
+    return (uint64_t)slots * (each + ctx * sizeof(int32_t));
+}
+
+uint64_t plan_step_bytes(uint32_t max_rows, uint32_t n_vocab)
+{
+    return (uint64_t)n_vocab * sizeof(struct sampler_candidate) +
+           (uint64_t)max_rows * sizeof(struct step_row);
+}
+
+/* The ledger takes whole pages of memory. */
+static uint64_t whole_pages(uint64_t bytes)
+{
+    return ALIGN_UP(bytes, (uint64_t)FILE_DIRECT_ALIGN);
+}
+
+static uint64_t state_bytes(const struct kv_shape *shape, uint32_t slots, uint32_t ctx)
+{
+    uint64_t pages = kv_sequence_bytes(shape, ctx) * slots;
+    return whole_pages(pages + kv_pool_overhead_bytes(shape, pages, slots, ctx)) +
+           whole_pages(plan_sequences_bytes(slots, ctx)) + (uint64_t)slots * ctx * PLAN_TEXT_BYTES;
+}
+
+static uint64_t scratch_bytes(const struct plan_input *in, uint32_t slots, uint32_t chunk)
+{
+    const struct forward_options o = {.model = in->model,
+                                      .exact = in->exact,
+                                      .max_rows = plan_max_rows(slots, chunk),
+                                      .max_logits = plan_max_logits(slots, chunk)};
+    return whole_pages(forward_scratch_bytes(&o)) +
+           whole_pages(plan_step_bytes(o.max_rows, in->model->hp.n_vocab));
+}
+
+/* Every term for that many slots and positions. */
+static void lay_out(struct engine_plan *p, const struct plan_input *in, uint32_t slots,
+                    uint32_t ctx)
+{
+    const struct kv_shape shape = plan_kv_shape(in->model, in->exact);
+    p->slots = slots;
+    p->ctx = ctx;
+    p->process_bytes = in->process_bytes;
+    p->trunk_bytes = whole_pages(model_trunk_bytes(in->model));
+    p->state_bytes = state_bytes(&shape, slots, ctx);
+    p->scratch_bytes = scratch_bytes(in, slots, p->chunk);
+    p->io_bytes = MODEL_LOAD_BUFFER_BYTES;
+    p->total_bytes = p->process_bytes + p->trunk_bytes + p->repacked_bytes + p->state_bytes +
+                     p->scratch_bytes + p->io_bytes;
+    p->per_sequence_bytes = state_bytes(&shape, 1, ctx);
+    p->per_token_bytes =
+        kv_sequence_bytes(&shape, KV_PAGE) / KV_PAGE + sizeof(int32_t) + PLAN_TEXT_BYTES;
+    p->fits = p->limit_bytes == 0 || p->total_bytes <= p->limit_bytes;
+}
+
+static int check_range(const char *what, uint32_t value, uint32_t max, struct error *e)
+{
+    if (value > max)
+        return error_set(e, ERROR_INVALID, "%s is %u, at most %u", what, value, max);
+    return 0;
+}
+
+int plan_make(struct engine_plan *ret, const struct plan_input *in, struct error *e)
+{
+    const uint32_t n_ctx = in->model->hp.n_ctx;
+    int rc = check_range("slots", in->slots, PLAN_MAX_SLOTS, e);
+    if (rc == 0)
+        rc = check_range("chunk", in->chunk, PLAN_MAX_CHUNK, e);
+    if (rc < 0)
+        return rc;
+    if (in->ctx > n_ctx)
+        return error_set(e, ERROR_INVALID, "ctx is %u, the model was made for %u positions",
+                         in->ctx, n_ctx);
+    struct engine_plan p = {.limit_bytes = in->limit_bytes,
+                            .chunk = in->chunk ? in->chunk : PLAN_DEFAULT_CHUNK};
+    const uint32_t ctx = in->ctx ? in->ctx : n_ctx;
+    lay_out(&p, in, 1, ctx);
+    p.smallest_bytes = p.total_bytes;
+    uint32_t slots = in->slots ? in->slots : PLAN_DEFAULT_SLOTS;
+    lay_out(&p, in, slots, ctx);
+    while (in->slots == 0 && !p.fits && slots > 1)
+        lay_out(&p, in, --slots, ctx);
+    *ret = p;
+    return 0;
+}
+
+/* The longest context in whole pages of state that fits with these slots; 0: none. */
+static uint32_t longest_ctx(const struct engine_plan *p, const struct plan_input *in)
+{
+    uint32_t low = 0;
+    uint32_t high = p->ctx / KV_PAGE;
+    while (low < high) {
+        uint32_t middle = low + (high - low + 1) / 2;
+        struct engine_plan tried = *p;
+        lay_out(&tried, in, p->slots, middle * KV_PAGE);
+        if (tried.fits)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low * KV_PAGE;
+}
+
+/* The most slots that fit at this context; 0: not even one. */
+static uint32_t most_slots(const struct engine_plan *p, const struct plan_input *in)
+{
+    struct engine_plan tried = *p;
+    uint32_t slots = p->slots;
+    while (slots > 0 && !tried.fits) {
+        if (--slots > 0)
+            lay_out(&tried, in, slots, p->ctx);
+    }
+    return slots;
+}
+
+static void put_ways(char *out, size_t size, const struct engine_plan *p,
+                     const struct plan_input *in)
+{
+    int n = snprintf(out, size, "--memory %" PRIu64 "M is the least for one slot of %u tokens",
+                     (p->smallest_bytes + (1u << 20) - 1) >> 20, p->ctx);
+    const uint32_t ctx = longest_ctx(p, in);
+    const uint32_t slots = p->slots > 1 ? most_slots(p, in) : 0;
+    if (n > 0 && ctx > 0)
+        n += snprintf(out + n, size - (size_t)n, "; --ctx %u would fit", ctx);
+    if (n > 0 && slots > 0)
+        snprintf(out + n, size - (size_t)n, "; --slots %u would fit", slots);
+}
+
+int plan_check(const struct engine_plan *p, const struct plan_input *in, struct error *e)
+{
+    if (p->fits)
+        return 0;
+    char ways[200];
+    char need[24];
+    char limit[24];
+    char term[5][24];
+    put_ways(ways, sizeof(ways), p, in);
+    return error_set(e, ERROR_BUDGET,
+                     "%s: %u slot%s of %u tokens need%s %s (%" PRIu64 " bytes: process %s, weights "
+                     "%s, state %s, scratch %s, io %s), the budget is %s (%" PRIu64 " bytes). %s",
+                     in->path, p->slots, p->slots == 1 ? "" : "s", p->ctx, p->slots == 1 ? "s" : "",
+                     str_format_size(p->total_bytes, need), p->total_bytes,
+                     str_format_size(p->process_bytes, term[0]),
+                     str_format_size(p->trunk_bytes + p->repacked_bytes, term[1]),
+                     str_format_size(p->state_bytes, term[2]),
+                     str_format_size(p->scratch_bytes, term[3]),
+                     str_format_size(p->io_bytes, term[4]), str_format_size(p->limit_bytes, limit),
+                     p->limit_bytes, ways);
+}

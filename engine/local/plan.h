@@ -1,0 +1,59 @@
+/*
+ * The memory plan: every large term, laid out before anything is loaded.
+ *
+ * Owns nothing. What engine_open takes later is exactly what stands here (a test compares the ledger's
+ * peak with it): trunk, state and scratch are asked of their owners, the process term is a measured
+ * constant and the sizes of the directory and the vocabulary.
+ * Stays true: the plan never depends on how much of the budget happens to be free later; slots are cut
+ * only when nobody asked for a number.
+ */
+#ifndef ENGINE_LOCAL_PLAN_H
+#define ENGINE_LOCAL_PLAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "engine/engine.h"
+#include "engine/kv/kv.h"
+#include "engine/model/model.h"
+
+#define PLAN_DEFAULT_SLOTS 4u
+#define PLAN_DEFAULT_CHUNK 256u
+#define PLAN_MAX_SLOTS 4096u
+#define PLAN_MAX_CHUNK 65536u
+
+/* Text of an answer that each position of the context is allowed, on average. */
+#define PLAN_TEXT_BYTES 8u
+
+/*
+ * Binary, C library, SQLite with its page caches, thread stacks, small blocks: measured 21 MiB
+ * resident at most for a worker with 8 sequences (tests/engine/local.c checks the engine's part on
+ * every run), with room for what requests bring.
+ */
+#define PLAN_PROCESS_BASE_BYTES (32u << 20)
+
+struct plan_input {
+    const struct model *model;
+    const char *path; /* for messages */
+    bool exact;
+    uint32_t ctx, slots, chunk; /* as asked for; 0: the default */
+    uint64_t limit_bytes;       /* 0: no limit */
+    uint64_t process_bytes;     /* everything that is not counted one by one */
+};
+
+/* Fills the plan, whether it fits or not. ERROR_INVALID when ctx, slots or chunk are out of range. */
+int plan_make(struct engine_plan *ret, const struct plan_input *in, struct error *e);
+/* 0, or ERROR_BUDGET with both figures, the terms and the ways on. */
+int plan_check(const struct engine_plan *p, const struct plan_input *in, struct error *e);
+
+struct kv_shape plan_kv_shape(const struct model *m, bool exact);
+/* Rows of a step at most, and how many of them may want logits. */
+uint32_t plan_max_rows(uint32_t slots, uint32_t chunk);
+uint32_t plan_max_logits(uint32_t slots, uint32_t chunk);
+/* Bytes of the block that holds the sequences, their events and every token of theirs. */
+uint64_t plan_sequences_bytes(uint32_t slots, uint32_t ctx);
+/* Bytes of the scheduler's scratch: the rows of a step and the sampler's candidates. */
+uint64_t plan_step_bytes(uint32_t max_rows, uint32_t n_vocab);
+
+#endif

@@ -1,0 +1,239 @@
+/*
+ * Continuous batching: each step takes a row of every sequence that decodes and fills up with rows of
+ * prompts, so new prompts never wait for others' answers and answers never wait long for prompts.
+ */
+#include "base/clock.h"
+#include "engine/local/local.h"
+
+#define US_PER_MS 1000.0
+
+/* ------------------------------------------------------------------ memory */
+
+static int open_sequences(struct engine *en, struct error *e)
+{
+    const uint32_t slots = en->plan.slots;
+    const size_t n_events = (size_t)slots * EVENTS_PER_SEQUENCE;
+    en->sequences_bytes = plan_sequences_bytes(slots, en->plan.ctx);
+    int rc = ledger_alloc(en->ledger, LEDGER_STATE, en->sequences_bytes, "sequences",
+                          &en->sequences_block, e);
+    if (rc < 0)
+        return rc;
+    en->sequences = en->sequences_block;
+    en->running = (struct sequence **)(en->sequences + slots);
+    en->events = (struct events){.at = (struct event *)(en->running + slots), .cap = n_events};
+    int32_t *tokens = (int32_t *)(en->events.at + n_events);
+    for (uint32_t i = 0; i < slots; i++) {
+        en->sequences[i].tokens = tokens + (size_t)i * en->plan.ctx;
+        en->sequences[i].slot = -1;
+    }
+    return 0;
+}
+
+static int open_step(struct engine *en, struct error *e)
+{
+    const uint32_t max_rows = plan_max_rows(en->plan.slots, en->plan.chunk);
+    const uint32_t n_vocab = en->model.hp.n_vocab;
+    en->step_bytes = plan_step_bytes(max_rows, n_vocab);
+    int rc = ledger_alloc(en->ledger, LEDGER_SCRATCH, en->step_bytes, "rows and candidates",
+                          &en->step_block, e);
+    if (rc < 0)
+        return rc;
+    en->candidates = en->step_block;
+    en->rows = (struct step_row *)(en->candidates + n_vocab);
+    return 0;
+}
+
+int scheduler_open(struct engine *en, struct error *e)
+{
+    const uint32_t slots = en->plan.slots;
+    const struct kv_shape shape = plan_kv_shape(&en->model, en->o.exact);
+    struct forward_options o = {.model = &en->model,
+                                .kernels = en->kernels,
+                                .ledger = en->ledger,
+                                .exact = en->o.exact,
+                                .max_rows = plan_max_rows(slots, en->plan.chunk),
+                                .max_logits = plan_max_logits(slots, en->plan.chunk),
+                                .interrupted = en->o.interrupted,
+                                .interrupted_context = en->o.interrupted_context};
+    int rc = kv_pool_new(&en->kv, en->ledger, &shape,
+                         kv_sequence_bytes(&shape, en->plan.ctx) * slots, slots, en->plan.ctx, e);
+    o.kv = en->kv;
+    if (rc == 0)
+        rc = forward_new(&en->forward, &o, e);
+    if (rc == 0)
+        rc = open_sequences(en, e);
+    if (rc == 0)
+        rc = open_step(en, e);
+    return rc;
+}
+
+/* ------------------------------------------------------------------ entries */
+
+/* Its state goes back to the pool; the text stays until the entry is made free. */
+static void leave(struct engine *en, struct sequence *s)
+{
+    kv_release(en->kv, s->slot);
+    s->slot = -1;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < en->n_running; i++) {
+        if (en->running[i] != s)
+            en->running[kept++] = en->running[i];
+    }
+    en->n_running = kept;
+}
+
+void scheduler_drop(struct engine *en, struct sequence *s)
+{
+    leave(en, s);
+    events_drop(&en->events, s);
+    if (en->leaving == s)
+        en->leaving = NULL;
+    sequence_end(s);
+}
+
+void scheduler_void_all(struct engine *en)
+{
+    for (uint32_t i = 0; i < en->plan.slots; i++) {
+        if (en->sequences[i].state != SEQUENCE_FREE)
+            scheduler_drop(en, &en->sequences[i]);
+    }
+}
+
+void scheduler_close(struct engine *en)
+{
+    if (en->sequences_block)
+        scheduler_void_all(en);
+    ledger_release(en->ledger, LEDGER_SCRATCH, en->step_block, en->step_bytes);
+    ledger_release(en->ledger, LEDGER_STATE, en->sequences_block, en->sequences_bytes);
+    forward_free(en->forward);
+    kv_pool_free(en->kv);
+}
+
+struct sequence *scheduler_free_entry(const struct engine *en)
+{
+    for (uint32_t i = 0; i < en->plan.slots; i++) {
+        if (en->sequences[i].state == SEQUENCE_FREE)
+            return &en->sequences[i];
+    }
+    return NULL;
+}
+
+void scheduler_reap(struct engine *en)
+{
+    if (en->leaving)
+        scheduler_drop(en, en->leaving);
+}
+
+void scheduler_finished(struct engine *en, struct sequence *s)
+{
+    const bool failed = s->state == SEQUENCE_FAILED;
+    leave(en, s);
+    events_push(&en->events,
+                &(struct event){.kind = failed ? ENGINE_EVENT_FAILED : ENGINE_EVENT_DONE, .s = s});
+}
+
+/* ------------------------------------------------------------------ the step */
+
+uint32_t scheduler_share(struct sequence *const *running, uint32_t n_running, uint32_t chunk)
+{
+    uint32_t n_rows = 0;
+    for (uint32_t i = 0; i < n_running; i++) {
+        running[i]->n_rows = sequence_pending(running[i]) == 1 ? 1 : 0;
+        n_rows += running[i]->n_rows;
+    }
+    uint32_t left = n_rows < chunk ? chunk - n_rows : 1;
+    for (uint32_t i = 0; i < n_running && left > 0; i++) {
+        if (running[i]->n_rows > 0)
+            continue;
+        running[i]->n_rows = MIN_OF(sequence_pending(running[i]), left);
+        left -= running[i]->n_rows;
+        n_rows += running[i]->n_rows;
+    }
+    return n_rows;
+}
+
+/* Only the row after which nothing is pending says what the next token is. */
+static void fill_rows(struct engine *en)
+{
+    struct step_row *row = en->rows;
+    for (uint32_t i = 0; i < en->n_running; i++) {
+        const struct sequence *s = en->running[i];
+        for (uint32_t k = 0; k < s->n_rows; k++) {
+            const uint32_t position = s->n_cached + k;
+            *row++ = (struct step_row){.token = s->tokens[position],
+                                       .position = position,
+                                       .slot = s->slot,
+                                       .want_logits = position + 1 == s->n_tokens};
+        }
+    }
+}
+
+/* The sequence's next token from its row of logits. A failure here is this sequence's alone. */
+static void choose(struct engine *en, struct sequence *s, const float *logits)
+{
+    const struct sampler_input in = {.sampling = &s->sampling,
+                                     .index = sequence_answered(s),
+                                     .history = s->tokens,
+                                     .n_history = s->n_tokens,
+                                     .logits = logits,
+                                     .n_vocab = en->model.hp.n_vocab,
+                                     .scratch = en->candidates};
+    int32_t token = -1;
+    int rc = sampler_choose(&in, &token, &s->error);
+    if (rc == 0)
+        rc = sequence_accept(s, token, &s->error);
+    if (rc < 0) {
+        s->state = SEQUENCE_FAILED;
+        return;
+    }
+    if (s->first_us == 0)
+        s->first_us = clock_mono_us();
+    events_push(&en->events, &(struct event){.kind = ENGINE_EVENT_TOKEN,
+                                             .s = s,
+                                             .token = token,
+                                             .text = sequence_new_text(s)});
+}
+
+/* What the step gave: walks the sequences as fill_rows did. */
+static void take_results(struct engine *en)
+{
+    uint32_t n_logits = 0;
+    for (uint32_t i = 0; i < en->n_running; i++) {
+        struct sequence *s = en->running[i];
+        const uint32_t n_rows = s->n_rows;
+        s->n_cached += n_rows;
+        if (s->n_cached <= s->n_prompt + s->n_resumed && n_rows > 0) {
+            en->counters.prompt_tokens += n_rows;
+            events_push(
+                &en->events,
+                &(struct event){.kind = ENGINE_EVENT_PREFILL, .s = s, .prefilled = s->n_cached});
+        }
+        if (n_rows > 0 && s->n_cached == s->n_tokens) {
+            en->counters.decode_tokens++;
+            choose(en, s, forward_logits(en->forward, n_logits++));
+        }
+    }
+    for (uint32_t i = 0; i < en->n_running;) {
+        if (en->running[i]->state == SEQUENCE_RUNNING)
+            i++;
+        else
+            scheduler_finished(en, en->running[i]); /* the next one moves to i */
+    }
+}
+
+int scheduler_step(struct engine *en, struct error *e)
+{
+    const int64_t start_us = clock_mono_us();
+    const uint32_t n_rows = scheduler_share(en->running, en->n_running, en->plan.chunk);
+    fill_rows(en);
+    int rc = forward_step(en->forward, en->rows, n_rows, e);
+    if (rc < 0) {
+        scheduler_void_all(en);
+        return rc;
+    }
+    take_results(en);
+    en->counters.steps++;
+    en->counters.rows += n_rows;
+    en->counters.step_ms += (double)(clock_mono_us() - start_us) / US_PER_MS;
+    return 0;
+}

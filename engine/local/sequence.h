@@ -1,0 +1,73 @@
+/*
+ * One request being generated: its tokens, where its state is, its stop rules, text and timing.
+ *
+ * Owns the stop rules and the text; borrows its row of the engine's block of tokens and a slot of the
+ * attention cache, which the scheduler takes and returns.
+ *
+ * Stays true: tokens[0 .. n_tokens) is prompt, then answer; the first n_cached of them have been
+ * through the model. An accepted token goes through the same function whether it was just chosen or
+ * resumed from an earlier attempt, so both end alike.
+ */
+#ifndef ENGINE_LOCAL_SEQUENCE_H
+#define ENGINE_LOCAL_SEQUENCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "engine/engine.h"
+#include "engine/sampler/sampler.h"
+#include "engine/tokenizer/tokenizer.h"
+
+enum sequence_state { SEQUENCE_FREE, SEQUENCE_RUNNING, SEQUENCE_FINISHED, SEQUENCE_FAILED };
+
+struct sequence {
+    enum sequence_state state;
+    uint64_t tag;
+    int slot;        /* of the attention cache; -1: none */
+    int32_t *tokens; /* [ctx] */
+    uint32_t n_prompt;
+    uint32_t n_tokens;
+    uint32_t n_cached;
+    uint32_t n_rows; /* of the step that is being run */
+    uint32_t n_resumed;
+    uint32_t max_tokens;
+    bool max_by_context; /* the context, not the request, set max_tokens */
+    struct engine_sampling sampling;
+    struct stop_rules *stop;
+    struct detokenizer detok;
+    struct buf answer;
+    size_t n_safe;  /* bytes of the answer that no stop string can take back */
+    size_t n_shown; /* bytes of the answer given out; never more than n_safe */
+    enum engine_finish finish;
+    enum engine_finish_detail detail;
+    int64_t admitted_us;
+    int64_t first_us; /* when the first new token was there; 0: not yet */
+    int64_t finished_us;
+    struct error error; /* FAILED: why */
+};
+
+/* What a request asks of a sequence, checked and with every default filled in. */
+struct sequence_start {
+    const struct engine_request *request;
+    const struct tokenizer *tokenizer;
+    const int32_t *prompt;
+    uint32_t n_prompt;
+    uint32_t max_tokens;
+    bool max_by_context;
+};
+
+/* Begins in an entry that is free (its tokens array stays). On failure it is free again. */
+int sequence_begin(struct sequence *s, const struct sequence_start *start, struct error *e);
+/* Takes the next token of the answer: text, stop rules, limits. May finish the sequence. */
+int sequence_accept(struct sequence *s, int32_t token, struct error *e);
+/* Makes the entry free; its slot must have been returned. */
+void sequence_end(struct sequence *s);
+
+uint32_t sequence_answered(const struct sequence *s); /* tokens of the answer so far */
+uint32_t sequence_pending(const struct sequence *s);  /* tokens not yet through the model */
+/* Text that became certain since the last call; holds until the next token. */
+struct str sequence_new_text(struct sequence *s);
+void sequence_usage(const struct sequence *s, struct engine_usage *ret);
+
+#endif
