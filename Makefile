@@ -16,8 +16,13 @@ OPT_release := -O2 -g
 OPT_asan := -O1 -g -fno-omit-frame-pointer -fsanitize=address
 OPT_ubsan := -O1 -g -fno-omit-frame-pointer -fsanitize=undefined -fno-sanitize-recover=all
 OPT_tsan := -O1 -g -fno-omit-frame-pointer -fsanitize=thread
-ifeq ($(FLAVOUR),tsan)
+OPT_fuzz := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined,fuzzer-no-link \
+  -fno-sanitize-recover=all
+ifneq ($(filter tsan fuzz,$(FLAVOUR)),)
 PARALLEL := pthread
+endif
+ifeq ($(FLAVOUR),fuzz)
+CC := clang
 endif
 OPENMP_omp := -fopenmp
 OPENMP_pthread := -pthread
@@ -61,14 +66,14 @@ BATCH_LIB_OBJ := $(filter-out $(B)/batch/main.o,$(call obj,$(BATCH_SRC)))
 TOOLS := $(patsubst tools/%.c,$(B)/tools/%,$(TOOL_SRC))
 BENCHES := $(patsubst bench/%.c,$(B)/bench/%,$(BENCH_SRC))
 
-.PHONY: all help demo test test-long cli-test asan ubsan tsan lint fuzz bench bench-peer install clean deps tests tools benches
+.PHONY: all help demo test test-long cli-test asan ubsan tsan lint fuzz bench bench-peer install clean deps tests tools benches fuzzers
 all: build/nocturne ## build the portable release binary, build/nocturne
 
 build/nocturne: $(B)/nocturne
 	@mkdir -p build && ln -f $(B)/nocturne $@
 
 help: ## this list
-	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
+	@sed -n 's/^\([a-z][a-z -]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
 
 # The schema's SQL becomes a C table; nothing else is generated.
 $(B)/queue/schema_gen.h: $(sort $(wildcard queue/schema/*.sql)) tools/embed-sql.sh
@@ -87,7 +92,7 @@ $(B)/libengine.a: $(call obj,$(ENGINE_SRC))
 $(B)/libqueue.a: $(call obj,$(QUEUE_SRC))
 $(B)/libjobs.a: $(call obj,$(JOBS_SRC))
 $(B)/lib%.a:
-	@rm -f $@
+	@mkdir -p $(@D) && rm -f $@
 	@ar rcs $@ $^
 
 $(B)/nocturne: $(call obj,$(BATCH_SRC)) $(LIBS)
@@ -101,6 +106,12 @@ $(B)/bench/%: $(B)/bench/%.o $(LIBS)
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
 
+FUZZERS := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(FUZZ_SRC))
+$(B)/fuzz/%: $(B)/tests/fuzz/%.o $(LIBS)
+	@mkdir -p $(@D)
+	@$(CC) -fsanitize=fuzzer -o $@ $< $(LIBS) $(LDLIBS_ALL)
+
+fuzzers: $(FUZZERS)
 tools: $(TOOLS)
 benches: $(BENCHES)
 tests: $(B)/tests/run $(B)/nocturne $(TOOLS)
@@ -138,6 +149,11 @@ lint: export LINT_CFLAGS := $(CFLAGS_ALL)
 lint: $(B)/queue/schema_gen.h ## layers, sizes, banned calls, format, clang-tidy, cppcheck [STAGE=name]
 	@sh tools/install-deps.sh lint
 	@sh tests/lint/run.sh $(STAGE)
+
+fuzz: deps ## every parser against mutated input [T=target] [SECONDS=60 for each]
+	@sh tools/install-deps.sh lint
+	@$(MAKE) --no-print-directory FLAVOUR=fuzz fuzzers
+	@sh tests/fuzz/run.sh $(or $(SECONDS),60) $(T)
 
 install: all ## program, manual pages and licence below PREFIX (/usr/local) [DESTDIR=]
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/doc/nocturne

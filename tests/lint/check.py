@@ -170,14 +170,16 @@ def rule_rows(paths):
     """Every row of every .def names something that the code really has."""
     sources = {p: blank(read(p)) for p in paths if not p.endswith(".def")}
     words = set()
+    members = set()
     for text in sources.values():
         words.update(w.lower() for w in re.findall(r"\w+", text))
+        members.update(re.findall(r"(?:\.|->)(\w+)", text))
     for path in (p for p in paths if p.endswith(".def")):
         text = blank(read(path))
         for match in re.finditer(r"^[A-Z][A-Z0-9_]*\((\"?[\w/]+)", text, re.M):
             ident = match.group(1).lower()
             pattern = re.compile(rf"\w+_{ident}(_\w+)?|{ident}_\w+")
-            if not any(pattern.fullmatch(w) for w in words):
+            if ident not in members and not any(pattern.fullmatch(w) for w in words):
                 yield f"{path}:{line_of(text, match.start())}: nothing in the code is for '{ident}'"
 
 
