@@ -47,7 +47,8 @@ int32_t tokenizer_n_vocab(const struct tokenizer *t);
 int32_t tokenizer_bos(const struct tokenizer *t); /* -1: none */
 int32_t tokenizer_eos(const struct tokenizer *t);
 bool tokenizer_add_bos(const struct tokenizer *t);
-bool tokenizer_is_eog(const struct tokenizer *t, int32_t id); /* ends generation (engine-spec 7.8) */
+bool tokenizer_is_eog(const struct tokenizer *t,
+                      int32_t id); /* ends generation (engine-spec 7.8) */
 /* Id of the token with exactly this text (special or not); -1: none. */
 int32_t tokenizer_find(const struct tokenizer *t, struct str text);
 const char *tokenizer_pre(const struct tokenizer *t); /* "smollm", "default", ... or "spm" */
