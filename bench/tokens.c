@@ -34,11 +34,16 @@ static int open_model(struct bench *b, struct error *e)
         return rc;
     const struct hparams *hp = &b->model.hp;
     uint32_t positions = b->prefill + b->decode + 1;
-    struct kv_shape shape = {.n_layers = hp->n_layers, .k_dim = hp->n_kv_heads * hp->head_dim,
-                             .v_dim = hp->n_kv_heads * hp->value_dim, .f32 = b->exact};
+    struct kv_shape shape = {.n_layers = hp->n_layers,
+                             .k_dim = hp->n_kv_heads * hp->head_dim,
+                             .v_dim = hp->n_kv_heads * hp->value_dim,
+                             .f32 = b->exact};
     struct model_load_options load = {.ledger = b->ledger};
-    struct forward_options fo = {.model = &b->model, .ledger = b->ledger, .exact = b->exact,
-                                 .max_rows = b->chunk, .max_logits = 1};
+    struct forward_options fo = {.model = &b->model,
+                                 .ledger = b->ledger,
+                                 .exact = b->exact,
+                                 .max_rows = b->chunk,
+                                 .max_logits = 1};
     if ((rc = kernels_pick(b->isa, &b->kernels, e)) != 0 ||
         (rc = model_load(&b->model, &load, e)) != 0 ||
         (rc = kv_pool_new(&b->kv, b->ledger, &shape, kv_sequence_bytes(&shape, positions), 1,
@@ -53,9 +58,10 @@ static int run_rows(struct bench *b, uint32_t from, uint32_t n, int slot, struct
 {
     struct step_row rows[4096];
     for (uint32_t i = 0; i < n; i++)
-        rows[i] = (struct step_row){
-            .token = (int32_t)(rng_u64(7, from + i) % b->model.hp.n_vocab),
-            .position = from + i, .slot = slot, .want_logits = i + 1 == n};
+        rows[i] = (struct step_row){.token = (int32_t)(rng_u64(7, from + i) % b->model.hp.n_vocab),
+                                    .position = from + i,
+                                    .slot = slot,
+                                    .want_logits = i + 1 == n};
     return forward_step(b->forward, rows, n, e);
 }
 

@@ -30,16 +30,17 @@ struct engine;
 /* Zero means the default everywhere. */
 struct engine_options {
     const char *model_path;
-    struct ledger *ledger;    /* NULL only with headers_only */
-    int threads;              /* default: all cores of the affinity mask */
-    uint32_t ctx;             /* default: the model's context */
-    uint32_t slots;           /* sequences at once; default 4, cut by the plan; explicit: refused if it does not fit */
-    uint32_t chunk;           /* rows of a step at most; default 256 */
-    const char *isa;          /* NULL, "auto", "generic", "avx2" */
-    const char *chat_format;  /* NULL: by the model's template */
+    struct ledger *ledger; /* NULL only with headers_only */
+    int threads;           /* default: all cores of the affinity mask */
+    uint32_t ctx;          /* default: the model's context */
+    uint32_t
+        slots; /* sequences at once; default 4, cut by the plan; explicit: refused if it does not fit */
+    uint32_t chunk;          /* rows of a step at most; default 256 */
+    const char *isa;         /* NULL, "auto", "generic", "avx2" */
+    const char *chat_format; /* NULL: by the model's template */
     bool exact;
-    bool headers_only;        /* directory, tokenizer and plan; no weights: submit and score are refused */
-    bool no_tokenizer;        /* for models without a vocabulary: logits only */
+    bool headers_only; /* directory, tokenizer and plan; no weights: submit and score are refused */
+    bool no_tokenizer; /* for models without a vocabulary: logits only */
     /* Called between layers and reads of long work; true stops it with ERROR_INTERRUPTED. */
     bool (*interrupted)(void *context);
     void *interrupted_context;
@@ -54,16 +55,16 @@ void engine_close(struct engine *en);
 struct engine_info {
     const char *path;
     const char *arch;
-    const char *name;            /* general.name or "" */
+    const char *name; /* general.name or "" */
     const char *isa;
-    const char *tokenizer_kind;  /* "smollm", "spm" ... */
-    const char *chat_format;     /* "" when there is none */
-    const char *chat_refusal;    /* why there is none, "" otherwise */
-    const char *model_refusal;   /* headers_only: why it could not run ("" otherwise); no plan then */
+    const char *tokenizer_kind; /* "smollm", "spm" ... */
+    const char *chat_format;    /* "" when there is none */
+    const char *chat_refusal;   /* why there is none, "" otherwise */
+    const char *model_refusal; /* headers_only: why it could not run ("" otherwise); no plan then */
     uint64_t n_params, file_bytes;
     uint32_t n_layers, n_embd, n_vocab, ctx_model, ctx, n_heads, n_kv_heads, head_dim, n_ff;
-    uint32_t slots;              /* as planned */
-    char fingerprint[65];        /* hex; model, device or ISA, exactness, cache types, numeric version */
+    uint32_t slots;       /* as planned */
+    char fingerprint[65]; /* hex; model, device or ISA, exactness, cache types, numeric version */
 };
 void engine_describe(const struct engine *en, struct engine_info *ret);
 
@@ -80,25 +81,25 @@ bool engine_tensor_at(const struct engine *en, size_t i, struct engine_tensor *r
 
 /* The memory plan: every term, before anything is loaded. */
 struct engine_plan {
-    uint64_t limit_bytes;        /* the budget; 0: none given */
+    uint64_t limit_bytes; /* the budget; 0: none given */
     uint64_t process_bytes;
-    uint64_t trunk_bytes;        /* as stored */
+    uint64_t trunk_bytes; /* as stored */
     uint64_t repacked_bytes;
-    uint64_t state_bytes;        /* slots * per_sequence_bytes */
+    uint64_t state_bytes; /* slots * per_sequence_bytes */
     uint64_t scratch_bytes;
     uint64_t io_bytes;
     uint64_t total_bytes;
     uint64_t per_sequence_bytes; /* at full ctx */
     uint64_t per_token_bytes;
-    uint64_t smallest_bytes;     /* the smallest budget that could run it (one slot, this ctx) */
+    uint64_t smallest_bytes; /* the smallest budget that could run it (one slot, this ctx) */
     uint32_t slots, ctx, chunk;
     bool fits;
 };
 void engine_plan(const struct engine *en, struct engine_plan *ret);
 
 /* Text to ids, appended as int32_t to out. special: markers in the text become their tokens. */
-int engine_tokenize(const struct engine *en, struct str text, bool special, bool bos, struct buf *out,
-                    struct error *e);
+int engine_tokenize(const struct engine *en, struct str text, bool special, bool bos,
+                    struct buf *out, struct error *e);
 
 struct engine_message {
     struct str role;
@@ -106,12 +107,12 @@ struct engine_message {
 };
 
 struct engine_sampling {
-    float temperature;    /* 0: greedy */
-    int32_t top_k;        /* 0: all */
-    float top_p;          /* 1: off; 0: only the likeliest */
-    float min_p;          /* 0: off */
-    float repeat_penalty; /* 0 or 1: off */
-    int32_t repeat_last_n;/* tokens it looks back on; -1: all */
+    float temperature;     /* 0: greedy */
+    int32_t top_k;         /* 0: all */
+    float top_p;           /* 1: off; 0: only the likeliest */
+    float min_p;           /* 0: off */
+    float repeat_penalty;  /* 0 or 1: off */
+    int32_t repeat_last_n; /* tokens it looks back on; -1: all */
     uint64_t seed;
 };
 
@@ -120,45 +121,55 @@ struct engine_sampling {
  * among them, or they reach max_tokens, the request is DONE without a step.
  */
 struct engine_request {
-    uint64_t tag;                         /* the caller's name for it, in every event */
-    const struct engine_message *messages;/* chat; or NULL and: */
+    uint64_t tag;                          /* the caller's name for it, in every event */
+    const struct engine_message *messages; /* chat; or NULL and: */
     size_t n_messages;
-    struct str prompt;                    /* plain text, BOS if the vocabulary wants one */
-    int64_t submitted_us;                 /* wall time, for dates in templates */
+    struct str prompt;    /* plain text, BOS if the vocabulary wants one */
+    int64_t submitted_us; /* wall time, for dates in templates */
     struct engine_sampling sampling;
-    uint32_t max_tokens;                  /* 0: 2048, cut to what the context leaves */
+    uint32_t max_tokens; /* 0: 2048, cut to what the context leaves */
     const struct str *stop;
     size_t n_stop;
-    const int32_t *resume;                /* tokens that an earlier attempt generated, fed as output */
+    const int32_t *resume; /* tokens that an earlier attempt generated, fed as output */
     size_t n_resume;
 };
 
 enum engine_finish { ENGINE_FINISH_STOP, ENGINE_FINISH_LENGTH };
 enum engine_finish_detail {
-    ENGINE_DETAIL_EOS, ENGINE_DETAIL_STOP_STRING, ENGINE_DETAIL_MAX_TOKENS, ENGINE_DETAIL_CONTEXT
+    ENGINE_DETAIL_EOS,
+    ENGINE_DETAIL_STOP_STRING,
+    ENGINE_DETAIL_MAX_TOKENS,
+    ENGINE_DETAIL_CONTEXT
 };
 
 struct engine_usage {
     uint32_t prompt_tokens;
     uint32_t completion_tokens; /* resumed ones included */
     uint32_t resumed_tokens;
-    double prefill_ms;          /* of this attempt: from admission to the first new token */
+    double prefill_ms; /* of this attempt: from admission to the first new token */
     double decode_ms;
-    uint64_t bytes_read;        /* from disk for this sequence's steps */
+    uint64_t bytes_read; /* from disk for this sequence's steps */
 };
 
-enum engine_event_kind { ENGINE_EVENT_TOKEN, ENGINE_EVENT_PREFILL, ENGINE_EVENT_DONE, ENGINE_EVENT_FAILED };
+enum engine_event_kind {
+    ENGINE_EVENT_TOKEN,
+    ENGINE_EVENT_PREFILL,
+    ENGINE_EVENT_DONE,
+    ENGINE_EVENT_FAILED
+};
 
 struct engine_event {
     enum engine_event_kind kind;
     uint64_t tag;
-    int32_t token;              /* TOKEN: also the one that ends the answer */
-    struct str text;            /* TOKEN: new text that is now certain (may be empty); DONE: the whole answer */
-    uint32_t prefilled, prompt_tokens; /* PREFILL: so many of the prompt's (resumed ones too) are done */
-    enum engine_finish finish;  /* DONE */
+    int32_t token; /* TOKEN: also the one that ends the answer */
+    struct str
+        text; /* TOKEN: new text that is now certain (may be empty); DONE: the whole answer */
+    uint32_t prefilled,
+        prompt_tokens;         /* PREFILL: so many of the prompt's (resumed ones too) are done */
+    enum engine_finish finish; /* DONE */
     enum engine_finish_detail detail;
-    struct engine_usage usage;  /* DONE and FAILED */
-    struct error error;         /* FAILED */
+    struct engine_usage usage; /* DONE and FAILED */
+    struct error error;        /* FAILED */
 };
 
 enum engine_admission { ENGINE_ADMITTED, ENGINE_BUSY };

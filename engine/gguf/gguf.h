@@ -21,27 +21,41 @@
 #include "engine/quant/quant.h"
 
 enum gguf_type {
-    GGUF_U8, GGUF_I8, GGUF_U16, GGUF_I16, GGUF_U32, GGUF_I32, GGUF_F32, GGUF_BOOL, GGUF_STRING,
-    GGUF_ARRAY, GGUF_U64, GGUF_I64, GGUF_F64, GGUF_TYPES
+    GGUF_U8,
+    GGUF_I8,
+    GGUF_U16,
+    GGUF_I16,
+    GGUF_U32,
+    GGUF_I32,
+    GGUF_F32,
+    GGUF_BOOL,
+    GGUF_STRING,
+    GGUF_ARRAY,
+    GGUF_U64,
+    GGUF_I64,
+    GGUF_F64,
+    GGUF_TYPES
 };
 
 struct gguf_value {
     enum gguf_type type;
-    enum gguf_type elem;  /* of an array */
-    uint64_t count;       /* elements of an array, 1 otherwise */
-    const uint8_t *bytes; /* little-endian payload inside the header (strings: u64 length + bytes each) */
+    enum gguf_type elem; /* of an array */
+    uint64_t count;      /* elements of an array, 1 otherwise */
+    const uint8_t
+        *bytes; /* little-endian payload inside the header (strings: u64 length + bytes each) */
     size_t n_bytes;
 };
 
 struct gguf_tensor {
     struct str name;
-    const struct quant *quant; /* NULL: a known ggml type that is not supported here (see ggml_id) */
+    const struct quant
+        *quant; /* NULL: a known ggml type that is not supported here (see ggml_id) */
     uint32_t ggml_id;
     uint32_t n_dims;
-    uint64_t ne[4];            /* ne[0] contiguous; 1 beyond n_dims */
+    uint64_t ne[4]; /* ne[0] contiguous; 1 beyond n_dims */
     uint32_t shard;
-    uint64_t offset;           /* in the shard's file */
-    uint64_t bytes;            /* 0 when quant is NULL */
+    uint64_t offset; /* in the shard's file */
+    uint64_t bytes;  /* 0 when quant is NULL */
 };
 
 struct gguf;
@@ -62,7 +76,8 @@ bool gguf_find(const struct gguf *g, const char *key, struct gguf_value *ret_val
 int gguf_u32(const struct gguf *g, const char *key, bool required, uint32_t *ret, struct error *e);
 int gguf_f32(const struct gguf *g, const char *key, bool required, float *ret, struct error *e);
 int gguf_bool(const struct gguf *g, const char *key, bool required, bool *ret, struct error *e);
-int gguf_str(const struct gguf *g, const char *key, bool required, struct str *ret, struct error *e);
+int gguf_str(const struct gguf *g, const char *key, bool required, struct str *ret,
+             struct error *e);
 /* A scalar is broadcast; an array must have exactly n entries. out [n]. */
 int gguf_u32_layers(const struct gguf *g, const char *key, bool required, uint32_t *out, size_t n,
                     struct error *e);
@@ -71,7 +86,8 @@ struct gguf_strings {
     const uint8_t *at, *end;
     uint64_t left;
 };
-int gguf_strings_begin(const struct gguf *g, const char *key, struct gguf_strings *it, uint64_t *ret_n,
+int gguf_strings_begin(const struct gguf *g, const char *key, struct gguf_strings *it,
+                       uint64_t *ret_n,
                        struct error *e); /* ERROR_NOTFOUND when the key is missing */
 bool gguf_strings_next(struct gguf_strings *it, struct str *ret);
 int64_t gguf_array_int(const struct gguf_value *v, uint64_t i);

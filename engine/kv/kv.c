@@ -16,8 +16,8 @@ struct kv_pool {
     size_t keys_bytes; /* of a page; the values follow */
     uint32_t n_groups;
     uint32_t max_sequences;
-    uint32_t max_pages;  /* of one sequence */
-    void *block;         /* the groups, then the tables below */
+    uint32_t max_pages; /* of one sequence */
+    void *block;        /* the groups, then the tables below */
     size_t block_bytes;
     uint32_t *table;     /* [max_sequences][max_pages] group of each page */
     uint32_t *held;      /* [max_sequences] pages reserved; 0: the handle is free */
@@ -55,8 +55,8 @@ static size_t table_bytes(const struct kv_pool *p)
            sizeof(uint32_t);
 }
 
-int kv_pool_new(struct kv_pool **ret, struct ledger *l, const struct kv_shape *shape, uint64_t bytes,
-                uint32_t max_sequences, uint32_t max_positions, struct error *e)
+int kv_pool_new(struct kv_pool **ret, struct ledger *l, const struct kv_shape *shape,
+                uint64_t bytes, uint32_t max_sequences, uint32_t max_positions, struct error *e)
 {
     struct kv_pool *p = mem_zalloc(sizeof(*p));
     if (!p)
@@ -85,12 +85,13 @@ int kv_pool_new(struct kv_pool **ret, struct ledger *l, const struct kv_shape *s
     return 0;
 }
 
-uint64_t kv_pool_overhead_bytes(const struct kv_shape *shape, uint64_t bytes, uint32_t max_sequences,
-                                uint32_t max_positions)
+uint64_t kv_pool_overhead_bytes(const struct kv_shape *shape, uint64_t bytes,
+                                uint32_t max_sequences, uint32_t max_positions)
 {
     struct kv_pool p = {.max_sequences = max_sequences,
                         .max_pages = pages_of(max_positions),
-                        .n_groups = (uint32_t)(bytes / (page_bytes(shape, NULL) * shape->n_layers))};
+                        .n_groups =
+                            (uint32_t)(bytes / (page_bytes(shape, NULL) * shape->n_layers))};
     return table_bytes(&p);
 }
 

@@ -21,7 +21,7 @@ struct kv_shape {
     uint32_t n_layers;
     uint32_t k_dim; /* floats of a position's keys in one layer: n_kv_heads * head_dim */
     uint32_t v_dim;
-    bool f32;       /* exact mode; f16 otherwise */
+    bool f32; /* exact mode; f16 otherwise */
 };
 
 struct kv_pool;
@@ -32,12 +32,12 @@ uint64_t kv_sequence_bytes(const struct kv_shape *shape, uint32_t n_positions);
 uint32_t kv_pages_needed(const struct kv_shape *shape, uint32_t n_positions);
 
 /* Bytes of the pool's tables, beside `bytes`: part of the plan's state term. */
-uint64_t kv_pool_overhead_bytes(const struct kv_shape *shape, uint64_t bytes, uint32_t max_sequences,
-                                uint32_t max_positions);
+uint64_t kv_pool_overhead_bytes(const struct kv_shape *shape, uint64_t bytes,
+                                uint32_t max_sequences, uint32_t max_positions);
 
 /* Takes `bytes` of pages (rounded down to whole groups) and the tables beside them. */
-int kv_pool_new(struct kv_pool **ret, struct ledger *l, const struct kv_shape *shape, uint64_t bytes,
-                uint32_t max_sequences, uint32_t max_positions, struct error *e);
+int kv_pool_new(struct kv_pool **ret, struct ledger *l, const struct kv_shape *shape,
+                uint64_t bytes, uint32_t max_sequences, uint32_t max_positions, struct error *e);
 void kv_pool_free(struct kv_pool *p);
 
 /* A sequence's state: -1 when there are not enough pages or handles left, else a slot. */

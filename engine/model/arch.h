@@ -45,9 +45,9 @@ struct tensor_row {
 };
 
 struct arch {
-    const char *name;                  /* general.architecture */
+    const char *name; /* general.architecture */
     bool rope_neox;
-    const struct tensor_row *tensors;  /* of the model; ends with a NULL name */
+    const struct tensor_row *tensors; /* of the model; ends with a NULL name */
     const struct tensor_row *layer_tensors;
     /* Relations that the tables cannot say; NULL: none. */
     int (*check)(const struct hparams *hp, struct error *e);

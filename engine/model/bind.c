@@ -103,8 +103,11 @@ static void read_rope(struct binder *b)
     char name[128];
     float factor = 0.0f, ext = -1.0f, attn = 1.0f, yarn_attn = 1.0f;
 
-    *r = (struct rope_params){.neox = b->m->arch->rope_neox, .n_rot = hp->head_dim,
-                              .freq_base = 10000.0f, .beta_fast = 32.0f, .beta_slow = 1.0f,
+    *r = (struct rope_params){.neox = b->m->arch->rope_neox,
+                              .n_rot = hp->head_dim,
+                              .freq_base = 10000.0f,
+                              .beta_fast = 32.0f,
+                              .beta_slow = 1.0f,
                               .n_ctx_orig = hp->n_ctx};
     key_u32(b, "rope.dimension_count", false, &r->n_rot);
     key_f32(b, "rope.freq_base", false, &r->freq_base);
@@ -121,8 +124,8 @@ static void read_rope(struct binder *b)
     bool yarn = str_equal_c(type, "yarn");
     bool none = str_equal_c(type, "none");
     if (!yarn && !none && !str_equal_c(type, "linear"))
-        problem(b, "%s '%.*s' is not supported (none, linear, yarn)", name, (int)MIN_OF(type.len, 40u),
-                type.ptr);
+        problem(b, "%s '%.*s' is not supported (none, linear, yarn)", name,
+                (int)MIN_OF(type.len, 40u), type.ptr);
     r->freq_scale = factor == 0.0f || none ? 1.0f : 1.0f / factor;
     r->ext_factor = yarn ? (ext < 0 ? 1.0f : ext) : 0.0f;
     r->attn_factor = attn * yarn_attn; /* rope_angles multiplies YaRN's 0.1 ln f + 1 */
@@ -137,7 +140,8 @@ static void read_vocab_size(struct binder *b)
     struct gguf_value tokens;
     struct hparams *hp = &b->m->hp;
     const struct gguf_tensor *embd = gguf_tensor_find(b->m->gguf, "token_embd.weight");
-    bool known = gguf_find(b->m->gguf, "tokenizer.ggml.tokens", &tokens) && tokens.type == GGUF_ARRAY;
+    bool known =
+        gguf_find(b->m->gguf, "tokenizer.ggml.tokens", &tokens) && tokens.type == GGUF_ARRAY;
     if (known && tokens.count <= INT32_MAX)
         hp->n_vocab = (uint32_t)tokens.count;
     key_u32(b, "vocab_size", false, &hp->n_vocab);
@@ -154,11 +158,11 @@ static void check_counts(struct binder *b)
         const char *name;
         uint32_t value, max;
     } counts[] = {
-        {"embedding_length", hp->n_embd, 1u << 20}, {"block_count", hp->n_layers, 4096},
-        {"head_count", hp->n_heads, 65536},         {"head_count_kv", hp->n_kv_heads, 65536},
-        {"key_length", hp->head_dim, 65536},        {"value_length", hp->value_dim, 65536},
-        {"feed_forward_length", hp->n_ff, 1u << 24},
-        {"context_length", hp->n_ctx, 1u << 30},    {"vocabulary", hp->n_vocab, 1u << 30},
+        {"embedding_length", hp->n_embd, 1u << 20},  {"block_count", hp->n_layers, 4096},
+        {"head_count", hp->n_heads, 65536},          {"head_count_kv", hp->n_kv_heads, 65536},
+        {"key_length", hp->head_dim, 65536},         {"value_length", hp->value_dim, 65536},
+        {"feed_forward_length", hp->n_ff, 1u << 24}, {"context_length", hp->n_ctx, 1u << 30},
+        {"vocabulary", hp->n_vocab, 1u << 30},
     };
     for (size_t i = 0; i < ARRAY_LEN(counts); i++) {
         if (counts[i].value == 0 || counts[i].value > counts[i].max)
@@ -227,8 +231,11 @@ static void bind_row(struct binder *b, const struct tensor_row *row, const char 
         problem(b, "tensor '%s': format %s, must be F32", name, file->quant->name);
         return;
     }
-    *t = (struct tensor){.quant = file->quant, .n_cols = cols, .n_rows = rows,
-                         .row_bytes = quant_row_bytes(file->quant, cols), .file = file};
+    *t = (struct tensor){.quant = file->quant,
+                         .n_cols = cols,
+                         .n_rows = rows,
+                         .row_bytes = quant_row_bytes(file->quant, cols),
+                         .file = file};
 }
 
 static void bind_tensors(struct binder *b)

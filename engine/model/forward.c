@@ -49,7 +49,9 @@ static size_t lay_out(struct forward *f)
     f->up = place(base, &at, block * hp->n_ff, fl);
     f->delta = place(base, &at, block * hp->n_embd, fl);
     for (int kind = 0; kind < ACT_KINDS; kind++) {
-        size_t act = kind == ACT_F32 ? 0 : act_row_bytes((enum act_kind)kind, ALIGN_UP(f->widest_input, (size_t)256));
+        size_t act = kind == ACT_F32 ? 0
+                                     : act_row_bytes((enum act_kind)kind,
+                                                     ALIGN_UP(f->widest_input, (size_t)256));
         f->act[kind] = place(base, &at, MAX_OF(block, (size_t)f->o.max_logits) * act, 1);
     }
     f->decoded = place(base, &at, f->o.exact ? threads * f->widest_input : 0, fl);
@@ -76,7 +78,8 @@ int forward_new(struct forward **ret, const struct forward_options *o, struct er
     f->attention_page = o->exact ? attention_page_exact : f->k->attention_page;
     f->n_threads = parallel_threads();
     f->scratch_bytes = lay_out(f);
-    int rc = ledger_alloc(o->ledger, LEDGER_SCRATCH, f->scratch_bytes, "activations", &f->scratch, e);
+    int rc =
+        ledger_alloc(o->ledger, LEDGER_SCRATCH, f->scratch_bytes, "activations", &f->scratch, e);
     if (rc != 0) {
         mem_free(f);
         return rc;

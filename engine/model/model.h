@@ -20,16 +20,16 @@
 /* A weight: shape, format, place on disk, and the bytes when resident. */
 struct tensor {
     const struct quant *quant;
-    uint64_t n_cols;            /* ne[0]: inputs */
-    uint64_t n_rows;            /* ne[1] * ne[2]: outputs */
+    uint64_t n_cols; /* ne[0]: inputs */
+    uint64_t n_rows; /* ne[1] * ne[2]: outputs */
     size_t row_bytes;
-    const void *data;           /* NULL: absent */
+    const void *data; /* NULL: absent */
     const struct gguf_tensor *file;
 };
 
 struct rope_params {
     uint32_t n_rot;
-    bool neox;                  /* pairs (i, i + n_rot/2); otherwise (2i, 2i+1) */
+    bool neox; /* pairs (i, i + n_rot/2); otherwise (2i, 2i+1) */
     float freq_base, freq_scale, ext_factor, attn_factor, beta_fast, beta_slow;
     uint32_t n_ctx_orig;
 };
@@ -50,13 +50,13 @@ struct arch;
 
 struct model {
     const struct arch *arch;
-    struct gguf *gguf;          /* borrowed: outlives the model */
+    struct gguf *gguf; /* borrowed: outlives the model */
     struct hparams hp;
     struct tensor token_embd, output_norm, output, output_bias, rope_freqs;
-    bool tied;                  /* output is token_embd */
-    struct layer *layers;       /* [n_layers] */
+    bool tied;            /* output is token_embd */
+    struct layer *layers; /* [n_layers] */
     struct ledger *ledger;
-    void *trunk;                /* one block holding every resident tensor */
+    void *trunk; /* one block holding every resident tensor */
     size_t trunk_bytes;
     bool loaded;
 };

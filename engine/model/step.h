@@ -20,7 +20,7 @@
 struct step_row {
     int32_t token;
     uint32_t position;
-    int slot;          /* of the kv pool */
+    int slot; /* of the kv pool */
     bool want_logits;
 };
 
@@ -30,8 +30,8 @@ struct forward_options {
     const struct kernels *kernels;
     struct ledger *ledger;
     bool exact;
-    uint32_t max_rows;         /* of a step */
-    uint32_t max_logits;       /* rows of a step that may want logits */
+    uint32_t max_rows;   /* of a step */
+    uint32_t max_logits; /* rows of a step that may want logits */
     bool (*interrupted)(void *context);
     void *interrupted_context;
 };

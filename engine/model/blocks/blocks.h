@@ -23,7 +23,8 @@ struct forward {
     const struct hparams *hp;
     const struct kernels *k;
     int n_threads;
-    void (*attention_page)(const struct attention_page *a, float *ret_max, float *ret_sum, float *acc);
+    void (*attention_page)(const struct attention_page *a, float *ret_max, float *ret_sum,
+                           float *acc);
 
     void *scratch; /* one block of the ledger; all below point into it */
     size_t scratch_bytes;
@@ -43,10 +44,11 @@ struct forward {
     float *gate;  /* [BLOCK_ROWS][n_ff] */
     float *up;    /* [BLOCK_ROWS][n_ff] */
     float *delta; /* [BLOCK_ROWS][n_embd] */
-    uint8_t *act[ACT_KINDS]; /* [BLOCK_ROWS][act_row_bytes]; ACT_F32 has none: rows are used as they are */
+    uint8_t *act
+        [ACT_KINDS]; /* [BLOCK_ROWS][act_row_bytes]; ACT_F32 has none: rows are used as they are */
 
     /* per thread */
-    float *decoded;  /* [threads][widest_input], exact mode */
+    float *decoded; /* [threads][widest_input], exact mode */
     size_t widest_input;
     float *page_acc; /* [threads][value_dim] */
 
@@ -56,8 +58,8 @@ struct forward {
 
 /* Rows [first, first + n) of the running step. */
 struct block {
-    const struct step_row *rows; /* [n], the block's own */
-    float *x;                    /* [n][n_embd] residual stream */
+    const struct step_row *rows;      /* [n], the block's own */
+    float *x;                         /* [n][n_embd] residual stream */
     const float *rope_cos, *rope_sin; /* [n][n_rot / 2] */
     uint32_t n;
 };

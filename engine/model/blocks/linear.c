@@ -82,8 +82,8 @@ static void multiply_range(const struct group_loop *g, const struct linear *l, s
         .w = l->w->data,
         .w_row_bytes = l->w->row_bytes,
         .x = kind == ACT_F32 ? (const void *)g->x : g->f->act[kind],
-        .x_row_bytes = kind == ACT_F32 ? g->x_stride * sizeof(float)
-                                       : act_row_bytes(kind, l->w->n_cols),
+        .x_row_bytes =
+            kind == ACT_F32 ? g->x_stride * sizeof(float) : act_row_bytes(kind, l->w->n_cols),
         .n_cols = l->w->n_cols,
         .n_rows = g->n,
         .y = l->y,
@@ -134,8 +134,7 @@ static void norm_range(void *context, size_t first, size_t last, int thread)
 
 void norm_rows(struct forward *f, const float *x, const struct tensor *w, float *out, uint32_t n)
 {
-    struct row_loop loop = {
-        .f = f, .x = x, .w = w->data, .out = out, .stride = f->hp->n_embd};
+    struct row_loop loop = {.f = f, .x = x, .w = w->data, .out = out, .stride = f->hp->n_embd};
     for_rows(n, norm_range, &loop);
 }
 
