@@ -4,8 +4,8 @@
  * Owns nothing. Stays true: what these functions append is accepted by job_request_parse when the
  * input was, is one line, and depends on nothing but the arguments. Any thread.
  *
- * Order at submit: job_body_make or a line's body, job_body_change, job_identity_add, job_body_seed,
- * queue_submit_add.
+ * Order at submit: job_body_make or a line's body, job_body_change, job_identity_add,
+ * job_body_seed, queue_submit_add.
  */
 #ifndef JOBS_BODY_H
 #define JOBS_BODY_H
@@ -29,14 +29,16 @@ struct job_parameters {
     int64_t seed;
 };
 
-/* A body of that kind that asks `text`. ERROR_INVALID for bad values, ERROR_UNSUPPORTED for `system`
- * with a kind that has no messages. */
+/*
+ * A body of that kind that asks `text`. ERROR_INVALID for bad values, ERROR_UNSUPPORTED for `system`
+ * with a kind that has no messages.
+ */
 int job_body_make(struct buf *out, const struct job_kind *kind, const struct job_parameters *p,
                   struct str text, struct error *e);
 /*
- * The same body with what `p` says put in the place of what it said; everything else stays. A system
- * message is refused (ERROR_USAGE): the body has its own. *ret_changed (may be NULL): whether any
- * value is another than before.
+ * The same body with what `p` says put in the place of what it said; everything else stays. A
+ * system message is refused (ERROR_USAGE): the body has its own. *ret_changed (may be NULL):
+ * whether any value is another than before.
  */
 int job_body_change(struct buf *out, const struct job_kind *kind, const struct job_parameters *p,
                     struct str body, bool *ret_changed, struct error *e);

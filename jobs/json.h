@@ -7,7 +7,8 @@
  * number of values (64 bytes each as a tree), are limited.
  *
  * Writers append to a buffer and never fail by themselves: check once with buf_check.
- * Owns nothing; any thread, after json_init.
+ * Owns nothing. After json_init any thread writes; cJSON keeps a file-scope error pointer, so only
+ * one thread at a time parses.
  */
 #ifndef JOBS_JSON_H
 #define JOBS_JSON_H
@@ -30,7 +31,10 @@ void json_init(void);
 
 /* ERROR_BADDATA with the byte (1-based) where the text stops being strict JSON. */
 int json_check(struct str text, struct error *e);
-/* json_check, then the tree (json_free it). ERROR_INVALID names a field with a too large integer. */
+/*
+ * json_check, then the tree (json_free it). ERROR_INVALID names a field with a too large
+ * integer.
+ */
 int json_parse(struct cJSON **ret, struct str text, struct error *e);
 void json_free(struct cJSON *tree); /* NULL is fine */
 

@@ -3,8 +3,8 @@
  *
  * Owns a buffer as long as the longest line; memory does not grow with the file. Blank lines are
  * skipped, CRLF and a byte order mark accepted. Besides full lines (custom_id, method, url, body)
- * bare bodies with "prompt" (/v1/completions) or "messages" (/v1/chat/completions) are taken, with a
- * "custom_id" member or else one made of the line number: "line-17".
+ * bare bodies with "prompt" (/v1/completions) or "messages" (/v1/chat/completions) are taken, with
+ * a "custom_id" member or else one made of the line number: "line-17".
  *
  * Stays true: every error names the input and the 1-based line; every body given out passed
  * job_request_parse; all lines are of one endpoint. Whether custom_ids are unique is the queue's to
@@ -22,7 +22,6 @@
 #include "jobs/kind.h"
 
 #define JSONL_LINE_MAX_BYTES (200u << 20)
-#define JSONL_CUSTOM_ID_MAX_BYTES 512u
 #define JSONL_CUSTOM_ID_LONG_BYTES 64u /* some services stop here */
 
 struct jsonl;

@@ -29,7 +29,6 @@ enum job_kind_id {
 
 struct job_kind {
     enum job_kind_id id;
-    const char *endpoint;  /* "/v1/chat/completions" */
     const char *object;    /* "chat.completion" */
     const char *id_prefix; /* "chatcmpl-" */
     const char *input;     /* the field that holds the input: "messages" */
@@ -42,8 +41,14 @@ struct job_kind {
     void (*put_choice)(struct buf *out, struct str text);
 };
 
+#define KIND(name, endpoint) extern const struct job_kind job_kind_##name;
+#include "jobs/kinds.def"
+#undef KIND
+
 /* NULL beyond the last or for an unknown endpoint. */
 const struct job_kind *job_kind_at(size_t i);
 const struct job_kind *job_kind_find(struct str endpoint);
+/* "/v1/chat/completions" */
+const char *job_kind_endpoint(const struct job_kind *kind);
 
 #endif

@@ -2,8 +2,8 @@
  * Generated tokens as the opaque bytes that the queue keeps for a running job.
  *
  * A chunk is a little-endian 32-bit count (at least 1) and that many 32-bit token ids; progress is
- * any number of chunks, one after the other, so it grows by appending. The queue writes chunks whole;
- * the counts are there to notice when that was not so.
+ * any number of chunks, one after the other, so it grows by appending. The queue writes chunks
+ * whole; the counts are there to notice when that was not so.
  * Stays true: reading what was written gives the same tokens in order; anything torn, a count of 0
  * or a negative id is ERROR_FORMAT. Owns nothing; any thread.
  */

@@ -8,8 +8,8 @@
  *  - What would change the answer and is not supported is refused with its name, and so is a field
  *    nobody knows; what changes nothing (user, metadata, store ...) is accepted. fields.def is the
  *    list. A field that is null counts as absent.
- *  - Refused too: a field twice, NUL characters, invalid UTF-8, anything but strict JSON, integers of
- *    2^53 and more anywhere (doubles would round them), more than JOB_BODY_MAX_BYTES.
+ *  - Refused too: a field twice, NUL characters, invalid UTF-8, anything but strict JSON, integers
+ *    of 2^53 and more anywhere (doubles would round them), more than JOB_BODY_MAX_BYTES.
  *
  * Defaults differ from OpenAI's in one: temperature is 0 when absent (greedy), because a batch that
  * runs unseen should give the same answer twice. top_p 1, top_k 0 (all), min_p 0, repeat_penalty 1,
@@ -17,7 +17,7 @@
  * Of several token limits max_completion_tokens wins over max_tokens over n_predict.
  * Text parts of one message are joined with a line feed, as llama.cpp and vLLM do.
  *
- * Any thread; a struct belongs to one at a time.
+ * One thread at a time parses (json.h); a parsed struct may be read from any.
  */
 #ifndef JOBS_REQUEST_H
 #define JOBS_REQUEST_H
@@ -54,10 +54,13 @@ struct job_request {
 };
 
 /*
- * Parses and checks. On failure `r` needs no release, the error's sentence begins with the field, and
- * `why` (may be NULL) has field and code apart. ERROR_NOMEM is nobody's fault and has no field.
+ * Parses and checks. On failure `r` needs no release, the error's sentence begins with the field,
+ * and `why` (may be NULL) has field and code apart. ERROR_NOMEM is nobody's fault and has no field.
  */
 int job_request_parse(struct job_request *r, const struct job_kind *kind, struct str body,
+                      struct job_refusal *why, struct error *e);
+/* The same for a tree of json_parse, which belongs to the request from then on, also on failure. */
+int job_request_adopt(struct job_request *r, const struct job_kind *kind, struct cJSON *tree,
                       struct job_refusal *why, struct error *e);
 void job_request_release(struct job_request *r); /* a zeroed struct is fine */
 

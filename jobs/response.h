@@ -48,8 +48,9 @@ int job_answer_json(struct buf *out, const struct job_kind *kind, const struct j
                     struct error *e);
 
 /*
- * Appends {"error":{"message","type","param","code"}} for a failed request. `why` may be NULL: param
- * is then null (or the input field when the context is too short) and code follows from the error.
+ * Appends {"error":{"message","type","param","code"}} for a failed request. `why` may be NULL:
+ * param is then null (or the input field when the context is too short) and code follows from the
+ * error.
  */
 int job_error_json(struct buf *out, const struct job_kind *kind, const struct error *failure,
                    const struct job_refusal *why, struct error *e);
@@ -61,11 +62,11 @@ int job_error_status(const struct error *failure);
 struct job_line {
     struct str id; /* the request's UUID as text */
     struct str custom_id;
-    int status;                   /* 200 exactly for a success */
-    struct str body;              /* JSON of the response; empty: it never ran, and: */
-    const char *error_code;       /* "batch_cancelled", "batch_expired", "worker_crashed" */
+    int status;             /* 200 exactly for a success */
+    struct str body;        /* JSON of the response; empty: it never ran, and: */
+    const char *error_code; /* "batch_cancelled", "batch_expired", "worker_crashed" */
     const char *error_message;
-    struct str timing;            /* an object for "x_timing"; empty: no such key */
+    struct str timing; /* an object for "x_timing"; empty: no such key */
 };
 
 /* Keys: id, custom_id, response, error, in this order; then x_timing when given. */

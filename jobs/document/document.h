@@ -6,9 +6,9 @@
  * being walked is skipped. Everything else that is not a file is refused by name, and so is a file
  * that is no text: a document silently left out is worse than an error.
  *
- * Stays true: `text` is valid UTF-8 without NUL and byte order mark, and not blank; custom_id is the
- * path relative to the argument (a file's own name; "stdin"), valid UTF-8, at most 512 bytes. One
- * document is in memory at a time. One thread per walk.
+ * Stays true: `text` is valid UTF-8 without NUL and byte order mark, and not blank; custom_id is
+ * the path relative to the argument (a file's own name; "stdin"), valid UTF-8, at most 512 bytes.
+ * One document is in memory at a time. One thread per walk.
  */
 #ifndef JOBS_DOCUMENT_DOCUMENT_H
 #define JOBS_DOCUMENT_DOCUMENT_H
@@ -36,8 +36,8 @@ void document_walk_close(struct document_walk *w); /* NULL is fine */
 int document_walk_next(struct document_walk *w, struct document *ret, struct error *e);
 
 /*
- * Turns the bytes of one document into text, by its name and first bytes (formats.def). `path` is for
- * messages. `bytes` may be changed in place.
+ * Turns the bytes of one document into text, by its name and first bytes (formats.def). `path` is
+ * for messages. `bytes` may be changed in place.
  */
 int document_text(const char *path, struct buf *bytes, struct str *ret, struct error *e);
 
