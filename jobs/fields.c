@@ -216,7 +216,7 @@ static int field_ignore(const struct field_value *v)
 #define _ kind
 
 static const struct field fields[] = {
-#define FIELD(field_name, endpoints, rule, member, least, most)                                    \
+#define FIELD(rule, field_name, endpoints, member, least, most)                                    \
     {.name = #field_name,                                                                          \
      .where = (endpoints),                                                                         \
      .take = field_##rule,                                                                         \
