@@ -23,10 +23,16 @@ struct job_parameters {
     struct str model;
     struct str system; /* a system message before the text; chat only */
     bool has_max_tokens, has_temperature, has_top_p, has_seed;
+    bool has_top_k, has_min_p, has_repeat_penalty;
     int64_t max_tokens;
     double temperature;
     double top_p;
     int64_t seed;
+    int64_t top_k;
+    double min_p;
+    double repeat_penalty;
+    const struct str *stop; /* [n_stop] strings that end the answer */
+    size_t n_stop;
 };
 
 /*
