@@ -213,7 +213,7 @@ static int field_ignore(const struct field_value *v)
 }
 
 /* Rows without a place name this member, which no rule of theirs writes. */
-#define _ kind
+#define NOWHERE kind
 
 static const struct field fields[] = {
 #define FIELD(rule, field_name, endpoints, member, least, most)                                    \
@@ -227,7 +227,7 @@ static const struct field fields[] = {
 #undef FIELD
 };
 
-#undef _
+#undef NOWHERE
 
 /* The row's index, or -1. */
 static int find_field(const char *name, enum job_kind_id kind)

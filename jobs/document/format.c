@@ -16,7 +16,7 @@ struct format {
 };
 
 static const struct format formats[] = {
-#define FORMAT(name, endings, first, reader, shown)                                                \
+#define FORMAT(reader, endings, first, shown)                                                      \
     {.suffixes = (endings), .magic = (first), .read = format_##reader, .title = (shown)},
 #include "jobs/document/formats.def"
 #undef FORMAT

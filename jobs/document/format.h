@@ -13,6 +13,6 @@
 
 typedef int document_read_fn(const char *path, struct buf *bytes, struct str *ret, struct error *e);
 
-document_read_fn format_text;
+int format_text(const char *path, struct buf *bytes, struct str *ret, struct error *e);
 
 #endif
