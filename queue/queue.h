@@ -81,9 +81,9 @@ int queue_schema_version(void);
 /* ---- Submitting ------------------------------------------------------------------------------- */
 
 struct queue_batch_options {
-    struct str name;     /* for people; may be empty */
-    struct str endpoint; /* "/v1/chat/completions" */
-    struct str metadata_json; /* an object; empty: {} */
+    struct str name;              /* for people; may be empty */
+    struct str endpoint;          /* "/v1/chat/completions" */
+    struct str metadata_json;     /* an object; empty: {} */
     const struct queue_id *after; /* batches that must be finished first */
     size_t n_after;
 };
@@ -94,8 +94,8 @@ struct queue_new_request {
     struct str body;      /* opaque */
     int priority;         /* higher first */
     int64_t not_before_us;
-    int64_t deadline_us;  /* 0: none */
-    uint64_t line;        /* 1-based line of the input, for messages; 0: none */
+    int64_t deadline_us; /* 0: none */
+    uint64_t line;       /* 1-based line of the input, for messages; 0: none */
 };
 
 /*
@@ -123,11 +123,12 @@ void queue_submit_abort(struct queue_submit *s);
 /* ---- The worker's row ------------------------------------------------------------------------- */
 
 struct queue_worker_options {
-    uint64_t planned_bytes;   /* what the memory plan takes */
-    uint64_t available_bytes; /* what a second process could take beside a superseded one; 0: ask not */
-    int beat_ms;              /* 0: 2,000 */
-    int lease_ms;             /* 0: 12,000; at least 4 beats */
-    struct str status_json;   /* shown by queue_status; empty: {} */
+    uint64_t planned_bytes; /* what the memory plan takes */
+    uint64_t
+        available_bytes; /* what a second process could take beside a superseded one; 0: ask not */
+    int beat_ms;         /* 0: 2,000 */
+    int lease_ms;        /* 0: 12,000; at least 4 beats */
+    struct str status_json; /* shown by queue_status; empty: {} */
     /* Why the previous worker ended, when something outside knows (out of memory): blames no job. */
     struct str explained;
 };
@@ -166,13 +167,13 @@ struct queue_claim {
     struct queue_id batch;
     char *custom_id;
     char *endpoint;
-    char *role;         /* "answer" */
-    char *body;         /* opaque; NUL after it */
+    char *role; /* "answer" */
+    char *body; /* opaque; NUL after it */
     size_t body_bytes;
     int64_t created_us; /* when the batch was submitted */
     int64_t deadline_us;
     int priority;
-    int retries; /* failed attempts that were answered with QUEUE_END_RETRY */
+    int retries;    /* failed attempts that were answered with QUEUE_END_RETRY */
     char *progress; /* what earlier attempts saved, in order; NULL: nothing */
     size_t progress_bytes;
     uint8_t fingerprint[QUEUE_FINGERPRINT_BYTES]; /* of the progress; zero when there is none */
@@ -395,7 +396,7 @@ struct queue_show {
     char *endpoint;
     char *body;
     size_t body_bytes;
-    char *result_json; /* result or error of the answer, or NULL */
+    char *result_json;          /* result or error of the answer, or NULL */
     struct queue_job_info *job; /* [n_jobs] */
     size_t n_jobs;
 };
@@ -435,8 +436,8 @@ void queue_results_release(struct queue_results *r);
 
 /* Progress of the request's newest job for `tail`: bytes appended to out, pieces after *seq. */
 struct queue_tail {
-    int64_t seq;      /* in: 0 at first; out: the last piece given */
-    bool restarted;   /* earlier bytes were discarded: forget them */
+    int64_t job, seq; /* in: 0 at first; out: the last piece given */
+    bool restarted;   /* the bytes of earlier calls were discarded: forget them */
     int64_t attempt;
     enum queue_state state; /* of the request */
 };

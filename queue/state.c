@@ -5,8 +5,8 @@
 #include "base/compiler.h"
 
 static const char *const state_names[QUEUE_STATE_COUNT] = {
-    [QUEUE_HELD] = "held",           [QUEUE_QUEUED] = "queued",   [QUEUE_RUNNING] = "running",
-    [QUEUE_DONE] = "done",           [QUEUE_FAILED] = "failed",   [QUEUE_CANCELLED] = "cancelled",
+    [QUEUE_HELD] = "held",       [QUEUE_QUEUED] = "queued", [QUEUE_RUNNING] = "running",
+    [QUEUE_DONE] = "done",       [QUEUE_FAILED] = "failed", [QUEUE_CANCELLED] = "cancelled",
     [QUEUE_EXPIRED] = "expired",
 };
 
