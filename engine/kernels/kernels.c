@@ -5,6 +5,9 @@
 /* Rows of this list are the only places that say which tables were compiled in. */
 const struct kernels *const kernels_all[] = {
     &kernels_generic,
+#if defined(__x86_64__)
+    &kernels_avx2,
+#endif
     NULL,
 };
 
@@ -24,7 +27,8 @@ static int pick_named(const char *isa, const struct cpu *c, const struct kernels
         if (strcmp(kernels_all[i]->name, isa) != 0)
             continue;
         if (!kernels_all[i]->supported(c))
-            return error_set(e, ERROR_UNSUPPORTED, "isa '%s': this processor does not have it", isa);
+            return error_set(e, ERROR_UNSUPPORTED, "isa '%s': this processor does not have it",
+                             isa);
         *ret = kernels_all[i];
         return 0;
     }

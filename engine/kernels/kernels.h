@@ -53,25 +53,25 @@ size_t act_row_bytes(enum act_kind kind, size_t n);
 /* y[r][i] = sum_k w[i][k] * x[r][k] for weight rows i in a range and all activation rows r. */
 struct matmul {
     const struct quant *quant;
-    const void *w;        /* [n_out] rows of quant_row_bytes(quant, n_cols) each */
+    const void *w; /* [n_out] rows of quant_row_bytes(quant, n_cols) each */
     size_t w_row_bytes;
-    const void *x;        /* [n_rows] activation rows in the form quant->act (exact: f32) */
+    const void *x; /* [n_rows] activation rows in the form quant->act (exact: f32) */
     size_t x_row_bytes;
     size_t n_cols;
     size_t n_rows;
-    float *y;             /* [n_rows][y_stride], written at columns i */
-    size_t y_stride;      /* in floats */
+    float *y;        /* [n_rows][y_stride], written at columns i */
+    size_t y_stride; /* in floats */
 };
 
 /* Attention of one query row of one head over one page of keys (see kv/kv.h for the layout). */
 struct attention_page {
-    const float *q;      /* [head_dim], not scaled */
-    const void *k;       /* [n_keys] rows, k_stride_bytes apart; f16 (exact: f32) */
-    const void *v;       /* the same for values */
+    const float *q; /* [head_dim], not scaled */
+    const void *k;  /* [n_keys] rows, k_stride_bytes apart; f16 (exact: f32) */
+    const void *v;  /* the same for values */
     size_t k_stride_bytes;
     size_t v_stride_bytes;
-    size_t n_keys;       /* 1..KV_PAGE */
-    size_t k_dim;        /* of q and k */
+    size_t n_keys; /* 1..KV_PAGE */
+    size_t k_dim;  /* of q and k */
     size_t v_dim;
     float scale;
 };
@@ -79,7 +79,7 @@ struct attention_page {
 #define KV_PAGE 64 /* positions in a page of the attention cache: attention's block of keys */
 
 struct kernels {
-    const char *name; /* "generic", "avx2" */
+    const char *name;                      /* "generic", "avx2" */
     int (*supported)(const struct cpu *c); /* boolean */
 
     /* x [n] -> one activation row of that kind. n is a multiple of 32 (ACT_Q8) or 256 (ACT_Q8K). */
@@ -102,7 +102,8 @@ struct kernels {
      * One page: *ret_max = max score, *ret_sum = sum of exp(score - max), acc[v_dim] = sum of
      * exp(score - max) * v. Pages are merged in order by attention (model/blocks).
      */
-    void (*attention_page)(const struct attention_page *a, float *ret_max, float *ret_sum, float *acc);
+    void (*attention_page)(const struct attention_page *a, float *ret_max, float *ret_sum,
+                           float *acc);
     /* acc[i] = acc[i] * scale_acc + page[i] * scale_page (merging pages) */
     void (*merge)(float *acc, float scale_acc, const float *page, float scale_page, size_t n);
     /* kernels' exp: 0 below -104, infinity above 88.73, relative error under 2^-23 between */
@@ -120,7 +121,9 @@ int kernels_pick(const char *isa, const struct kernels **ret, struct error *e);
  * x rows are f32. attention_page_exact takes f32 keys and values. Both accumulate in f64.
  */
 void matmul_exact(const struct matmul *m, size_t first, size_t last, float *scratch);
-void attention_page_exact(const struct attention_page *a, float *ret_max, float *ret_sum, float *acc);
+void attention_page_exact(const struct attention_page *a, float *ret_max, float *ret_sum,
+                          float *acc);
 extern const struct kernels kernels_generic;
+extern const struct kernels kernels_avx2; /* x86-64 only */
 
 #endif

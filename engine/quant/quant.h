@@ -50,9 +50,10 @@ struct quant {
 #undef QUANT
 extern const struct quant *const quants[QUANT_COUNT];
 
-const struct quant *quant_by_id(uint32_t ggml_id);     /* NULL: unknown or not supported */
-const struct quant *quant_by_name(const char *name);   /* any case; NULL: unknown */
-const char *quant_id_name(uint32_t ggml_id);           /* also of formats that are not supported; NULL: no such id */
+const struct quant *quant_by_id(uint32_t ggml_id);   /* NULL: unknown or not supported */
+const struct quant *quant_by_name(const char *name); /* any case; NULL: unknown */
+const char *
+quant_id_name(uint32_t ggml_id); /* also of formats that are not supported; NULL: no such id */
 /* Bytes of n elements; n must be a multiple of block_elems. */
 size_t quant_row_bytes(const struct quant *q, uint64_t n);
 

@@ -1,7 +1,8 @@
 /* Weight formats: decode against goldens, conversions, synthesis. */
+#include "engine/quant/quant.h"
+
 #include <stdint.h>
 
-#include "engine/quant/quant.h"
 #include "tests/test.h"
 
 #define GOLDEN_ELEMS 4096
@@ -23,7 +24,8 @@ static bool read_golden(const char *format, const char *suffix, void *out, size_
     return true;
 }
 
-static bool check_golden(const struct quant *q, const char *blocks_suffix, const char *floats_suffix)
+static bool check_golden(const struct quant *q, const char *blocks_suffix,
+                         const char *floats_suffix)
 {
     static uint8_t blocks[GOLDEN_ELEMS * 4];
     static float want[GOLDEN_ELEMS];

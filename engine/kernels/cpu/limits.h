@@ -14,8 +14,8 @@
  * bits: n * LN2_HIGH is exact for every n that occurs. e^r = 1 + r + r^2 (C2 + C3 r + ... C6 r^4),
  * C3 to C6 fitted to the least relative error on the interval (4e-9).
  */
-#define EXP_LOWEST (-104.0f)      /* smaller: 0 */
-#define EXP_HIGHEST 88.7228394f   /* larger: infinity */
+#define EXP_LOWEST (-104.0f)    /* smaller: 0 */
+#define EXP_HIGHEST 88.7228394f /* larger: infinity */
 #define EXP_LOG2E 1.44269504f
 #define EXP_LN2_HIGH 0.693145752f /* 0x3f317200 */
 #define EXP_LN2_LOW 1.42860682e-6f

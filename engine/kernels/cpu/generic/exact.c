@@ -62,7 +62,8 @@ static double dot_f64(const float *a, const float *b, size_t n)
     return ((lane[0] + lane[1]) + lane[2]) + lane[3];
 }
 
-void attention_page_exact(const struct attention_page *a, float *ret_max, float *ret_sum, float *acc)
+void attention_page_exact(const struct attention_page *a, float *ret_max, float *ret_sum,
+                          float *acc)
 {
     float weight[KV_PAGE];
     float max = 0;

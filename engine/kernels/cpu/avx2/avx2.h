@@ -1,0 +1,24 @@
+/* The functions of the AVX2 table (kernels.h says what each does). Internal to this folder. */
+#ifndef ENGINE_KERNELS_CPU_AVX2_AVX2_H
+#define ENGINE_KERNELS_CPU_AVX2_AVX2_H
+
+#include "engine/kernels/kernels.h"
+
+#define QUANT(ident, id, elems, bytes, partner)                                                    \
+    void avx2_matmul_##ident(const struct matmul *m, size_t first, size_t last);
+#include "engine/quant/quants.def"
+#undef QUANT
+
+void avx2_act_f32(const float *x, void *out, size_t n);
+void avx2_act_q8(const float *x, void *out, size_t n);
+void avx2_act_q8k(const float *x, void *out, size_t n);
+float avx2_exp(float x);
+void avx2_rms_norm(const float *x, const float *w, float *out, size_t n, float eps);
+void avx2_swiglu(const float *gate, const float *up, float *out, size_t n);
+void avx2_add(float *x, const float *y, size_t n);
+void avx2_to_f16(const float *x, uint16_t *out, size_t n);
+void avx2_attention_page(const struct attention_page *a, float *ret_max, float *ret_sum,
+                         float *acc);
+void avx2_merge(float *acc, float scale_acc, const float *page, float scale_page, size_t n);
+
+#endif
