@@ -21,6 +21,17 @@ static void put_fraction(struct buf *out, const char *name, double value)
     json_put_number(out, value);
 }
 
+static void put_stop(struct buf *out, const struct job_parameters *p)
+{
+    buf_append_c(out, ",");
+    json_put_name(out, "stop");
+    for (size_t i = 0; i < p->n_stop; i++) {
+        buf_append_c(out, i ? "," : "[");
+        json_put_string(out, p->stop[i]);
+    }
+    buf_append_c(out, "]");
+}
+
 /* Everything of p but system, each with a comma before it. */
 static void put_parameters(struct buf *out, const struct job_parameters *p)
 {
@@ -35,6 +46,14 @@ static void put_parameters(struct buf *out, const struct job_parameters *p)
         put_fraction(out, "temperature", p->temperature);
     if (p->has_top_p)
         put_fraction(out, "top_p", p->top_p);
+    if (p->has_top_k)
+        put_integer(out, "top_k", p->top_k);
+    if (p->has_min_p)
+        put_fraction(out, "min_p", p->min_p);
+    if (p->has_repeat_penalty)
+        put_fraction(out, "repeat_penalty", p->repeat_penalty);
+    if (p->n_stop > 0)
+        put_stop(out, p);
     if (p->has_seed)
         put_integer(out, "seed", p->seed);
 }
@@ -42,15 +61,27 @@ static void put_parameters(struct buf *out, const struct job_parameters *p)
 /* Whether a member gives way to what p says. */
 static bool replaced(const struct job_parameters *p, const char *name)
 {
-    static const char *const limits[] = {"max_completion_tokens", "max_tokens", "n_predict"};
-    for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
-        if (strcmp(name, limits[i]) == 0)
-            return p->has_max_tokens;
+    const struct {
+        const char *name;
+        bool said;
+    } rules[] = {
+        {"max_completion_tokens", p->has_max_tokens},
+        {"max_tokens", p->has_max_tokens},
+        {"n_predict", p->has_max_tokens},
+        {"model", p->model.len > 0},
+        {"temperature", p->has_temperature},
+        {"top_p", p->has_top_p},
+        {"top_k", p->has_top_k},
+        {"min_p", p->has_min_p},
+        {"repeat_penalty", p->has_repeat_penalty},
+        {"seed", p->has_seed},
+        {"stop", p->n_stop > 0},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rules); i++) {
+        if (strcmp(name, rules[i].name) == 0)
+            return rules[i].said;
     }
-    return (strcmp(name, "model") == 0 && p->model.len > 0) ||
-           (strcmp(name, "temperature") == 0 && p->has_temperature) ||
-           (strcmp(name, "top_p") == 0 && p->has_top_p) ||
-           (strcmp(name, "seed") == 0 && p->has_seed);
+    return false;
 }
 
 /* The object without what p replaces, and then p. It keeps at least its input, so commas fit. */
@@ -67,6 +98,17 @@ static void put_changed(struct buf *out, const cJSON *body, const struct job_par
     }
     put_parameters(out, p);
     buf_append_c(out, "}");
+}
+
+/* What can be wrong with the texts of p before they are JSON. */
+static int check_texts(const struct job_parameters *p, struct error *e)
+{
+    int rc = job_text_check("the system message", p->system, e);
+    if (rc == 0)
+        rc = job_text_check("the model's name", p->model, e);
+    for (size_t i = 0; i < p->n_stop && rc == 0; i++)
+        rc = job_text_check("a stop string", p->stop[i], e);
+    return rc;
 }
 
 /* The checks of request.h on what was appended from `start`. */
@@ -91,9 +133,7 @@ int job_body_make(struct buf *out, const struct job_kind *kind, const struct job
                          job_kind_endpoint(kind));
     int rc = job_text_check("the prompt", text, e);
     if (rc == 0)
-        rc = job_text_check("the system message", p->system, e);
-    if (rc == 0)
-        rc = job_text_check("the model's name", p->model, e);
+        rc = check_texts(p, e);
     if (rc < 0)
         return rc;
     size_t start = out->len;
@@ -104,14 +144,24 @@ int job_body_make(struct buf *out, const struct job_kind *kind, const struct job
     return check_result(out, start, kind, e);
 }
 
+static bool same_stop(const struct engine_request *a, const struct engine_request *b)
+{
+    for (size_t i = 0; i < MIN_OF(a->n_stop, b->n_stop); i++) {
+        if (!str_equal(a->stop[i], b->stop[i]))
+            return false;
+    }
+    return a->n_stop == b->n_stop;
+}
+
 /* Whether two requests with the same input would be run differently. */
 static bool differs(const struct job_request *a, const struct job_request *b)
 {
     const struct engine_sampling *x = &a->engine.sampling;
     const struct engine_sampling *y = &b->engine.sampling;
     return !str_equal(a->model, b->model) || a->has_seed != b->has_seed || x->seed != y->seed ||
-           x->temperature != y->temperature || x->top_p != y->top_p ||
-           a->engine.max_tokens != b->engine.max_tokens;
+           x->temperature != y->temperature || x->top_p != y->top_p || x->top_k != y->top_k ||
+           x->min_p != y->min_p || x->repeat_penalty != y->repeat_penalty ||
+           a->engine.max_tokens != b->engine.max_tokens || !same_stop(&a->engine, &b->engine);
 }
 
 static int append_changed(struct buf *out, const struct job_request *before,
@@ -139,7 +189,7 @@ int job_body_change(struct buf *out, const struct job_kind *kind, const struct j
     if (p->system.len > 0)
         return error_set(e, ERROR_USAGE,
                          "a system message cannot be put into a request that has its messages");
-    int rc = job_text_check("the model's name", p->model, e);
+    int rc = check_texts(p, e);
     if (rc < 0)
         return rc;
     struct job_request before;
