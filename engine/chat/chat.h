@@ -20,7 +20,7 @@
 struct gguf;
 
 struct chat_message {
-    struct str role;    /* system, user, assistant (others: refused by the renderer) */
+    struct str role; /* system, user, assistant (others: refused by the renderer) */
     struct str content;
 };
 
@@ -33,6 +33,9 @@ struct chat_format; /* one row of the table, or a renderer named explicitly */
 int chat_format_find(const struct chat_format **ret, const struct gguf *g, const char *name,
                      struct error *e);
 const char *chat_format_name(const struct chat_format *f); /* "chatml (SmolLM2)" */
+
+/* Whether the vocabulary has the format's markers; chat_render asks too. */
+int chat_format_check(const struct chat_format *f, const struct tokenizer *t, struct error *e);
 
 /*
  * Appends the whole prompt, generation prompt included. `submitted_us` is the wall time that dates in

@@ -129,6 +129,11 @@ LONG_TEST(tokenizer_real_gpt_2)
     check_real("gpt-2");
 }
 
+LONG_TEST(tokenizer_real_smollm2)
+{
+    check_real("smollm2");
+}
+
 LONG_TEST(tokenizer_real_mpt)
 {
     check_real("mpt");

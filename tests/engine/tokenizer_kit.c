@@ -31,12 +31,20 @@ struct tokenizer *kit_golden_tokenizer(const char *name)
 bool kit_vocabulary(const char *file, char path[4096])
 {
     const char *home = getenv("HOME");
+    const char *cache = getenv("XDG_CACHE_HOME");
     const char *folder = getenv("NOCTURNE_VOCABS");
-    if (folder)
+    if (folder) {
         snprintf(path, 4096, "%s/%s", folder, file);
-    else
-        snprintf(path, 4096, "%s/.cache/llama-peer/src/llama.cpp/models/%s", home ? home : "",
-                 file);
+        return access(path, R_OK) == 0;
+    }
+    snprintf(path, 4096, "%s/.cache/llama-peer/src/llama.cpp/models/%s", home ? home : "", file);
+    if (access(path, R_OK) == 0)
+        return true;
+    snprintf(path, 4096, "%s%s/nocturne/%s",
+             cache  ? cache
+             : home ? home
+                    : "",
+             cache ? "" : "/.cache", file);
     return access(path, R_OK) == 0;
 }
 

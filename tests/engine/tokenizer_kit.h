@@ -12,7 +12,10 @@
 struct tokenizer *kit_tokenizer(const char *path);
 /* Of golden tok/NAME; skips the test when the golden set is not here. */
 struct tokenizer *kit_golden_tokenizer(const char *name);
-/* A vocabulary file of llama.cpp's source package; false when it is not on this machine. */
+/*
+ * A file of llama.cpp's source package (models/) or the demo model: in $NOCTURNE_VOCABS, else where
+ * the scripts that fetch them put them. False when it is not on this machine.
+ */
 bool kit_vocabulary(const char *file, char path[4096]);
 
 cJSON *kit_json(const char *path);
