@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "batch/command.h"
 #include "batch/version.h"
+#include "jobs/json.h"
 
 #define EXIT_USAGE 2
 /* Of a program that a closed pipe ends: 128 + SIGPIPE. */
@@ -144,6 +145,7 @@ int main(int argc, char **argv)
 {
     /* Writes to a reader that has gone fail with EPIPE and are handled where they happen. */
     signal(SIGPIPE, SIG_IGN);
+    json_init();
     const char *no_color = getenv("NO_COLOR");
     struct output out;
     output_init(&out, STDOUT_FILENO, no_color && *no_color);

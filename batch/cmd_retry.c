@@ -1,0 +1,135 @@
+#include <string.h>
+
+#include "base/rng.h"
+#include "batch/command.h"
+#include "batch/database.h"
+#include "batch/parameters.h"
+#include "jobs/kind.h"
+#include "jobs/request.h"
+
+struct retry {
+    struct queue *queue;
+    struct parameters change;
+    uint64_t n; /* requests that got another job */
+};
+
+static bool is_greedy(const struct job_kind *kind, struct str body)
+{
+    struct job_request r;
+    if (job_request_parse(&r, kind, body, NULL, NULL))
+        return false;
+    bool greedy = r.engine.sampling.temperature == 0;
+    job_request_release(&r);
+    return greedy;
+}
+
+/*
+ * The body of the new job. A failed request may run again as it was; one that is done would only
+ * repeat itself, so it needs a change or, where sampling is random, gets another seed.
+ */
+static int make_body(struct retry *r, const struct queue_show *s, struct buf *out, struct error *e)
+{
+    const struct job_kind *kind = job_kind_find(str_of(s->endpoint));
+    if (!kind)
+        return error_set(e, ERROR_UNSUPPORTED, "endpoint %s", s->endpoint);
+    struct str body = str_slice(s->body, s->body_bytes);
+    bool changed = false;
+    int rc = job_body_change(out, kind, &r->change.job, body, &changed, e);
+    if (rc || changed || s->request.state != QUEUE_DONE)
+        return rc;
+    if (is_greedy(kind, body))
+        return error_set(
+            e, ERROR_INVALID,
+            "'%s' is done, and at temperature 0 it would answer the same again; change "
+            "something, for example --temperature or --max-tokens",
+            s->request.custom_id);
+    struct job_parameters seed = {.has_seed = true,
+                                  .seed = (int64_t)(rng_entropy() & JOB_SEED_MASK)};
+    buf_clear(out);
+    return job_body_change(out, kind, &seed, body, NULL, e);
+}
+
+static int retry_request(struct retry *r, struct queue_id id, struct error *e)
+{
+    struct queue_show s = {0};
+    struct buf body;
+    buf_init(&body, JOB_BODY_MAX_BYTES);
+    int rc = queue_show(r->queue, id, &s, e);
+    if (rc == 0 && !queue_state_final(s.request.state))
+        rc = error_set(e, ERROR_CONFLICT, "'%s' is not finished: it is %s", s.request.custom_id,
+                       queue_state_name(s.request.state));
+    if (rc == 0)
+        rc = make_body(r, &s, &body, e);
+    if (rc == 0)
+        rc = queue_retry(r->queue, id, buf_str(&body), e);
+    if (rc == 0)
+        r->n++;
+    buf_release(&body);
+    queue_show_release(&s);
+    return rc;
+}
+
+/* Everything in the batch that ended without a result. */
+static int retry_batch(struct retry *r, struct queue_id batch, struct error *e)
+{
+    struct queue_filter f = {.batch = &batch,
+                             .states =
+                                 1u << QUEUE_FAILED | 1u << QUEUE_CANCELLED | 1u << QUEUE_EXPIRED};
+    int rc = 0;
+    do {
+        struct queue_requests page = {0};
+        rc = queue_requests(r->queue, &f, &page, e);
+        for (size_t i = 0; i < page.n && rc == 0; i++)
+            rc = retry_request(r, page.item[i].id, e);
+        f.after_key = page.next_key;
+        queue_requests_release(&page);
+    } while (rc == 0 && f.after_key);
+    return rc;
+}
+
+static int retry_argument(struct retry *r, const char *text, const struct queue_id *batch,
+                          struct error *e)
+{
+    struct queue_target t;
+    int rc = database_find(r->queue, text, batch, &t, e);
+    if (rc)
+        return rc;
+    return t.kind == QUEUE_KIND_BATCH ? retry_batch(r, t.id, e) : retry_request(r, t.id, e);
+}
+
+static int run(struct command_context *c, struct error *e)
+{
+    struct retry r = {0};
+    struct queue_id id;
+    const struct queue_id *batch = NULL;
+    int rc = database_open(c->options, false, &r.queue, e);
+    if (rc == 0)
+        rc = parameters_take(&r.change, c->options, true, e);
+    if (rc == 0)
+        rc = database_batch_option(r.queue, c->options, &id, &batch, e);
+    for (int i = 0; i < c->n_args && rc == 0; i++)
+        rc = retry_argument(&r, c->arg[i], batch, e);
+    if (r.n || rc == 0)
+        output_put(c->out, "%llu queued again\n", (unsigned long long)r.n);
+    parameters_release(&r.change);
+    queue_close(r.queue);
+    return rc;
+}
+
+static const enum option_id options[] = {
+    OPTION_BATCH, OPTION_MAX_TOKENS,     OPTION_TEMPERATURE, OPTION_TOP_P, OPTION_TOP_K,
+    OPTION_MIN_P, OPTION_REPEAT_PENALTY, OPTION_SEED,        OPTION_STOP,  OPTION_NONE};
+
+const struct command command_retry = {
+    .name = "retry",
+    .arguments = "ID...",
+    .min_args = 1,
+    .max_args = -1,
+    .option = options,
+    .details =
+        "ID is a request, or a batch for everything in it that did not succeed. Options change the "
+        "request.\nOne that is done needs a change, or gets another seed; its answer stays until a "
+        "new one replaces it.",
+    .examples = "nocturne retry nightly\nnocturne retry report.txt --max-tokens 4096",
+    .run = run,
+};
