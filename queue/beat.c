@@ -4,9 +4,8 @@
 #include "base/clock.h"
 #include "queue/worker.h"
 
-#define MS_PER_S 1000
-#define NS_PER_MS 1000000
-#define NS_PER_S 1000000000L
+#define US_PER_MS 1000
+#define US_PER_S 1000000
 
 /* 0; -ERROR_FENCED when the row is not the live one any more. */
 static int beat_once(struct queue_worker *w, struct error *e)
@@ -30,14 +29,9 @@ static int beat_once(struct queue_worker *w, struct error *e)
 static bool wait_or_stop(struct queue_worker *w)
 {
     struct beat *b = &w->beat;
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += w->beat_ms / MS_PER_S;
-    until.tv_nsec += (long)(w->beat_ms % MS_PER_S) * NS_PER_MS;
-    if (until.tv_nsec >= NS_PER_S) {
-        until.tv_sec++;
-        until.tv_nsec -= NS_PER_S;
-    }
+    int64_t until_us = clock_mono_us() + (int64_t)w->beat_ms * US_PER_MS;
+    const struct timespec until = {.tv_sec = until_us / US_PER_S,
+                                   .tv_nsec = until_us % US_PER_S * 1000};
     pthread_mutex_lock(&b->mu);
     int rc = 0;
     while (!b->stop && rc == 0)
