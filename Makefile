@@ -36,6 +36,10 @@ LDLIBS_ALL = $(OPT_$(FLAVOUR)) $(OPENMP_$(PARALLEL)) -pthread $(LDFLAGS) \
 # How much the sanitizers stretch the tests' time limits.
 TEST_TIME_SCALE := $(if $(filter release,$(FLAVOUR)),1,6)
 $(B)/tests/runner.o: EXTRA := -DTEST_TIME_SCALE=$(TEST_TIME_SCALE)
+# In the test runner a fuzz target runs over its committed corpus.
+ifneq ($(FLAVOUR),fuzz)
+$(B)/tests/fuzz/%.o: EXTRA := -DFUZZ_REPLAY
+endif
 
 # Only these folders' code may use instructions that the baseline lacks.
 $(B)/engine/kernels/cpu/avx2/%.o: ISA := -mavx2 -mfma -mf16c -O3
@@ -55,7 +59,7 @@ endif
 QUEUE_SRC := $(call find_c,queue)
 JOBS_SRC := $(call find_c,jobs)
 BATCH_SRC := $(call find_c,batch)
-TEST_SRC := $(filter-out tests/fuzz/%,$(call find_c,tests))
+TEST_SRC := $(call find_c,tests)
 TOOL_SRC := $(sort $(wildcard tools/*.c))
 TOOL_LIB_SRC := $(filter-out $(TOOL_SRC),$(call find_c,tools))
 FUZZ_SRC := $(call find_c,tests/fuzz)

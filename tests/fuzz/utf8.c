@@ -1,18 +1,10 @@
 /* Three ways to read UTF-8 must agree: whole-text validity, character by character, and cut anywhere. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/str.h"
+#include "tests/fuzz/fuzz.h"
 
-int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t n);
-
-static void demand(bool condition)
-{
-    if (!condition)
-        abort();
-}
-
-int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t n)
+FUZZ(utf8)
 {
     struct str text = str_slice((const char *)bytes, n);
     size_t bad_at = n;
@@ -32,5 +24,4 @@ int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t n)
         demand(!str_utf8_valid(str_slice(text.ptr, whole), NULL));
     else
         demand(str_utf8_valid(str_slice(text.ptr, whole), NULL));
-    return 0;
 }
