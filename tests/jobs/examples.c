@@ -21,11 +21,9 @@ TEST(examples_documents_fit_the_template)
     struct error e;
     struct buf text;
     struct prompt_template *t = NULL;
-    struct prompt_variable v;
     buf_init(&text, 65536);
     CHECK_OK(file_read_all(example("summary.txt", path), 65536, &text, &e), &e);
-    CHECK_OK(prompt_variable_parse("sentences=two", &v, &e), &e);
-    CHECK_OK(prompt_template_new(&t, path, buf_str(&text), &v, 1, &e), &e);
+    CHECK_OK(prompt_template_new(&t, path, buf_str(&text), NULL, 0, &e), &e);
     CHECK(prompt_template_uses_document(t));
 
     struct document_walk *w = NULL;
