@@ -90,7 +90,7 @@ void jsonl_close(struct jsonl *j)
 static void drop_used(struct jsonl *j)
 {
     size_t left = j->data.len - j->start;
-    if (j->start == 0)
+    if (!j->data.ptr || j->start == 0)
         return;
     memmove(j->data.ptr, j->data.ptr + j->start, left);
     j->data.len = left;

@@ -20,24 +20,22 @@ int stop_rules_new(struct stop_rules **ret, const struct str *stop, size_t n_sto
         r->stop = mem_array(n_stop, sizeof(*r->stop));
     int rc = 0;
     if (!r || !r->stop)
-        goto nomem;
-    for (size_t i = 0; i < n_stop; i++) {
-        if (stop[i].len == 0) {
+        rc = error_set(e, ERROR_NOMEM, "no memory for %zu stop strings", n_stop);
+    for (size_t i = 0; rc == 0 && i < n_stop; i++) {
+        char *copy = stop[i].len > 0 ? mem_strndup(stop[i].ptr, stop[i].len) : NULL;
+        if (copy)
+            r->stop[r->n++] = (struct stop_string){.text = copy, .len = stop[i].len};
+        else if (stop[i].len == 0)
             rc = error_set(e, ERROR_INVALID, "stop string %zu of %zu is empty", i + 1, n_stop);
-            goto out;
-        }
-        char *copy = mem_strndup(stop[i].ptr, stop[i].len);
-        if (!copy)
-            goto nomem;
-        r->stop[r->n++] = (struct stop_string){.text = copy, .len = stop[i].len};
+        else
+            rc = error_set(e, ERROR_NOMEM, "no memory for %zu stop strings", n_stop);
+    }
+    if (rc < 0) {
+        stop_rules_free(r);
+        return rc;
     }
     *ret = r;
     return 0;
-nomem:
-    rc = error_set(e, ERROR_NOMEM, "no memory for %zu stop strings", n_stop);
-out:
-    stop_rules_free(r);
-    return rc;
 }
 
 void stop_rules_free(struct stop_rules *r)

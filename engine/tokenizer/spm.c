@@ -150,7 +150,7 @@ static int emit(const struct spm *s, const struct vocab *v, struct str text, str
 int spm_encode(const struct spm *s, const struct vocab *v, struct spm_scratch *scratch,
                struct str text, bool first, struct tokens *out, struct error *e)
 {
-    int32_t n;
+    int32_t n = 0;
     int rc = escape(scratch, text, first && s->space_prefix, e);
     if (rc == 0)
         rc = begin(scratch, &n, e);

@@ -39,7 +39,7 @@ static size_t oracle_cut(const struct engine_sampling *s, const double *p, size_
 static int32_t oracle(const struct sampler_input *in)
 {
     const struct engine_sampling *s = in->sampling;
-    struct sampler_candidate c[MAX_VOCAB];
+    struct sampler_candidate c[MAX_VOCAB] = {{0}};
     double p[MAX_VOCAB];
     for (uint32_t id = 0; id < in->n_vocab; id++) {
         c[id] = (struct sampler_candidate){in->logits[id], (int32_t)id};
@@ -215,7 +215,7 @@ static void check_splits(const char *text, const char *const *stops, size_t n_st
     struct error e = {0};
     CHECK_OK(stop_rules_new(&r, stop, n_stops, &e), &e);
     struct str whole = str_of(text);
-    CHECK(whole.len <= 14);
+    CHECK(whole.len > 0 && whole.len <= 14);
     for (unsigned cuts = 0; cuts < 1u << (whole.len - 1); cuts++) {
         bool stopped = false;
         size_t shown;

@@ -65,7 +65,8 @@ static inline const void *blocks_w(const struct matmul *m, size_t row)
     return (const char *)m->w + row * m->w_row_bytes;
 }
 
-static inline void matmul_q8(const struct matmul *m, size_t first, size_t last, open_q8_fn *open)
+static inline void matmul_q8(const struct matmul *m, size_t first, size_t last,
+                             open_q8_fn *open_block)
 {
     struct codes_q8 w;
     for (size_t r0 = 0; r0 < m->n_rows; r0 += BLOCKS_ROWS) {
@@ -73,7 +74,7 @@ static inline void matmul_q8(const struct matmul *m, size_t first, size_t last, 
         for (size_t i = first; i < last; i++) {
             float acc[BLOCKS_ROWS] = {0};
             for (size_t b = 0; b < m->n_cols / 32; b++) {
-                open(blocks_w(m, i), b, &w);
+                open_block(blocks_w(m, i), b, &w);
                 for (size_t r = 0; r < n; r++)
                     acc[r] += dot_q8(&w, (const struct act_q8 *)blocks_x(m, r0 + r) + b);
             }
@@ -83,7 +84,8 @@ static inline void matmul_q8(const struct matmul *m, size_t first, size_t last, 
     }
 }
 
-static inline void matmul_q8k(const struct matmul *m, size_t first, size_t last, open_q8k_fn *open)
+static inline void matmul_q8k(const struct matmul *m, size_t first, size_t last,
+                              open_q8k_fn *open_block)
 {
     struct codes_q8k w;
     for (size_t r0 = 0; r0 < m->n_rows; r0 += BLOCKS_ROWS) {
@@ -91,7 +93,7 @@ static inline void matmul_q8k(const struct matmul *m, size_t first, size_t last,
         for (size_t i = first; i < last; i++) {
             float acc[BLOCKS_ROWS] = {0};
             for (size_t b = 0; b < m->n_cols / 256; b++) {
-                open(blocks_w(m, i), b, &w);
+                open_block(blocks_w(m, i), b, &w);
                 for (size_t r = 0; r < n; r++)
                     acc[r] += dot_q8k(&w, (const struct act_q8k *)blocks_x(m, r0 + r) + b);
             }
