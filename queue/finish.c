@@ -32,7 +32,7 @@ static const char *end_word(enum queue_end_kind kind)
 static int end_attempt(struct queue *q, const struct queue_end *end, struct error *e)
 {
     const struct queue_timing *t = &end->timing;
-    struct str error = end->kind == QUEUE_END_DONE ? (struct str){0} : end->json;
+    struct str error = end->kind == QUEUE_END_DONE ? str_of(NULL) : end->json;
     return db_run(
         &q->db,
         "UPDATE attempt SET ended_us = ?, end = ?, load_ms = ?, prefill_tokens = ?, prefill_ms = ?,"

@@ -56,7 +56,7 @@ static bool same_boot(const struct worker_row *row)
 {
     char here[37];
     clock_boot_id(here);
-    return strcmp(row->boot_id, here) == 0;
+    return row->boot_id && strcmp(row->boot_id, here) == 0;
 }
 
 static int insert_row(struct queue_worker *w, const struct queue_worker_options *opt,

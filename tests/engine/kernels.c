@@ -105,7 +105,8 @@ static void check_output(const struct product *p, const float *w, size_t row, si
         }
         magnitude += largest * sum;
     }
-    double steps = (double)(p->n_cols / span) + 8;
+    size_t n_spans = p->n_cols / span;
+    double steps = (double)n_spans + 8;
     char what[96];
     snprintf(what, sizeof(what), "%s, %zu columns, row %zu, output %zu", p->quant->name, p->n_cols,
              row, i);

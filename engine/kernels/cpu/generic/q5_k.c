@@ -2,7 +2,7 @@
 #include "engine/kernels/cpu/generic/generic.h"
 #include "engine/quant/codes.h"
 
-static void open(const void *row, size_t block, struct codes_q8k *out)
+static void open_block(const void *row, size_t block, struct codes_q8k *out)
 {
     const struct block_q5_k *b = (const struct block_q5_k *)row + block;
     uint8_t sc[8];
@@ -19,5 +19,5 @@ static void open(const void *row, size_t block, struct codes_q8k *out)
 
 void generic_matmul_q5_k(const struct matmul *m, size_t first, size_t last)
 {
-    matmul_q8k(m, first, last, open);
+    matmul_q8k(m, first, last, open_block);
 }

@@ -2,7 +2,7 @@
 #include "engine/kernels/cpu/generic/generic.h"
 #include "engine/quant/codes.h"
 
-static void open(const void *row, size_t block, struct codes_q8 *out)
+static void open_block(const void *row, size_t block, struct codes_q8 *out)
 {
     const struct block_q8_0 *b = (const struct block_q8_0 *)row + block;
     out->d = quant_f16_to_f32(b->d);
@@ -13,5 +13,5 @@ static void open(const void *row, size_t block, struct codes_q8 *out)
 
 void generic_matmul_q8_0(const struct matmul *m, size_t first, size_t last)
 {
-    matmul_q8(m, first, last, open);
+    matmul_q8(m, first, last, open_block);
 }
