@@ -1,0 +1,71 @@
+#include "batch/command.h"
+#include "batch/database.h"
+#include "batch/worker.h"
+
+static struct worker_options worker_options(const struct options *o)
+{
+    return (struct worker_options){
+        .model_path = option_text(o, OPTION_MODEL),
+        .alias = option_text(o, OPTION_ALIAS),
+        .memory_bytes = option_size(o, OPTION_MEMORY),
+        .threads = (int)option_int(o, OPTION_THREADS),
+        .ctx = (uint32_t)option_int(o, OPTION_CTX),
+        .slots = (uint32_t)option_int(o, OPTION_SLOTS),
+        .chunk = (uint32_t)option_int(o, OPTION_CHUNK),
+        .isa = option_text(o, OPTION_ISA),
+        .chat_format = option_text(o, OPTION_CHAT_FORMAT),
+        .exact = option_on(o, OPTION_EXACT),
+        .raw = option_on(o, OPTION_RAW),
+        .match_model = option_on(o, OPTION_MATCH_MODEL),
+        .drain = option_on(o, OPTION_DRAIN),
+        .lease_us = option_us(o, OPTION_LEASE),
+        .report_us = option_us(o, OPTION_REPORT_EVERY),
+        .space_check_us = option_us(o, OPTION_SPACE_CHECK),
+    };
+}
+
+static int run(struct command_context *c, struct error *e)
+{
+    struct worker_options o = worker_options(c->options);
+    if (!o.model_path)
+        return error_set(e, ERROR_USAGE, "which model? give -m FILE");
+    if (o.raw && o.chat_format)
+        return error_set(e, ERROR_USAGE, "--raw and --chat-format exclude each other");
+    struct stop stop = {0};
+    struct queue *q = NULL;
+    int rc = stop_open(&stop, e);
+    if (rc == 0)
+        rc = database_open(c->options, true, &q, e);
+    if (rc == 0)
+        rc = worker_run(&o, q, &stop, e);
+    queue_close(q);
+    stop_close(&stop);
+    return rc;
+}
+
+static const enum option_id options[] = {
+    OPTION_MODEL,       OPTION_MEMORY,      OPTION_THREADS, OPTION_CTX,   OPTION_SLOTS,
+    OPTION_CHUNK,       OPTION_ISA,         OPTION_EXACT,   OPTION_RAW,   OPTION_CHAT_FORMAT,
+    OPTION_ALIAS,       OPTION_MATCH_MODEL, OPTION_DRAIN,   OPTION_LEASE, OPTION_REPORT_EVERY,
+    OPTION_SPACE_CHECK, OPTION_NONE};
+
+const struct command command_run = {
+    .name = "run",
+    .arguments = "",
+    .option = options,
+    .computes = true,
+    .details = "Works on the queue until it is stopped, or with --drain until it is empty. One "
+               "worker at a time; "
+               "a\nsecond one ends with 3. It may be killed at any moment: the next run goes on "
+               "where this one "
+               "was, in the\nmiddle of an answer too. SIGTERM and Ctrl-C finish the token, save "
+               "and end; a second "
+               "one ends at once.\n\nExit status: 0 drained or stopped by SIGTERM, 1 drained with "
+               "failures, 3 "
+               "another worker is there or\ntook over, 4 the model does not fit, 75 paused with "
+               "work left, 130 "
+               "stopped by Ctrl-C.",
+    .examples = "nocturne run -m model.gguf --memory 24G --drain\n"
+                "nocturne run -m model.gguf --slots 8",
+    .run = run,
+};

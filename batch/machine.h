@@ -1,0 +1,24 @@
+/*
+ * What the machine says about memory and about the trouble of getting it. Owns nothing; any thread.
+ */
+#ifndef BATCH_MACHINE_H
+#define BATCH_MACHINE_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+
+/* MemAvailable: what programs may still take without swapping. */
+int machine_available(uint64_t *ret_bytes, struct error *e);
+/* What is left of it for others when nobody named a budget: a tenth, at least 1 GiB. */
+uint64_t machine_reserve(uint64_t available_bytes);
+
+/* Counters that only grow; the difference of two is what happened between them. */
+struct machine_trouble {
+    int64_t major_faults;     /* of this process */
+    int64_t pressure_some_us; /* memory pressure of the machine; 0 where the kernel does not tell */
+    int64_t pressure_full_us;
+};
+void machine_trouble(struct machine_trouble *ret);
+
+#endif

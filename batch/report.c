@@ -1,0 +1,135 @@
+#include "batch/report.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/str.h"
+#include "batch/output.h"
+#include "batch/view.h"
+
+#define SECOND_US INT64_C(1000000)
+/* How much the newest interval counts in the rate that is shown. */
+#define RATE_WEIGHT 0.3
+
+void report_init(struct report *r, int64_t every_us)
+{
+    memset(r, 0, sizeof(*r));
+    r->terminal = isatty(STDERR_FILENO) == 1;
+    r->every_us = r->terminal ? SECOND_US : every_us;
+    r->started_us = r->shown_us = clock_mono_us();
+    r->next_us = r->started_us + r->every_us;
+}
+
+static void put(const char *text)
+{
+    (void)file_write_fd(STDERR_FILENO, text, strlen(text), "standard error", NULL);
+}
+
+static void wipe(struct report *r)
+{
+    if (r->line_open)
+        put("\r\033[K");
+    r->line_open = false;
+}
+
+void report_say(struct report *r, const char *fmt, ...)
+{
+    char text[900];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    wipe(r);
+    message("%s", text);
+}
+
+/* Renews the line on a terminal, adds one elsewhere. */
+static void put_line(struct report *r, const char *text)
+{
+    if (!r->terminal) {
+        message("%s", text);
+        return;
+    }
+    wipe(r);
+    put(text);
+    r->line_open = true;
+}
+
+void report_failure(struct report *r, const struct error *e)
+{
+    int code = e->code > 0 && e->code < ERROR_COUNT ? e->code : ERROR_IO;
+    if (r->failures[code]++ == 0)
+        snprintf(r->example[code], sizeof(r->example[code]), "%.*s",
+                 (int)str_utf8_whole(str_slice(e->text, MIN_OF(strlen(e->text), (size_t)159))),
+                 e->text);
+}
+
+bool report_due(const struct report *r)
+{
+    return clock_mono_us() >= r->next_us;
+}
+
+static void measure_rate(struct report *r)
+{
+    int64_t now_us = clock_mono_us();
+    uint64_t tokens = r->prompt_tokens + r->decode_tokens;
+    if (now_us <= r->shown_us)
+        return;
+    double now = (double)(tokens - r->shown_tokens) * 1e6 / (double)(now_us - r->shown_us);
+    r->rate = r->rate > 0 ? r->rate + RATE_WEIGHT * (now - r->rate) : now;
+    r->shown_tokens = tokens;
+    r->shown_us = now_us;
+}
+
+void report_progress(struct report *r, const struct queue_counts *c, unsigned n_running)
+{
+    measure_rate(r);
+    uint64_t left = view_unfinished(c);
+    uint64_t finished = r->n_done + r->n_failed;
+    double elapsed_s = (double)(clock_mono_us() - r->started_us) / 1e6;
+    char eta[64] = "", duration[24], text[256];
+    if (finished && left)
+        snprintf(
+            eta, sizeof(eta), ", about %s left",
+            str_format_duration((int64_t)(elapsed_s / (double)finished * (double)left), duration));
+    snprintf(text, sizeof(text), "%llu of %llu finished, %u running, %.1f tokens/s%s",
+             (unsigned long long)(c->total - left), (unsigned long long)c->total, n_running,
+             r->rate, eta);
+    put_line(r, text);
+    r->next_us = clock_mono_us() + r->every_us;
+}
+
+void report_loading(struct report *r, uint64_t done_bytes, uint64_t total_bytes)
+{
+    if (!report_due(r) || done_bytes >= total_bytes)
+        return;
+    char text[96], done[24], total[24];
+    snprintf(text, sizeof(text), "loading the model: %s of %s", str_format_size(done_bytes, done),
+             str_format_size(total_bytes, total));
+    put_line(r, text);
+    r->next_us = clock_mono_us() + r->every_us;
+}
+
+void report_summary(struct report *r)
+{
+    wipe(r);
+    double elapsed_s = (double)(clock_mono_us() - r->started_us) / 1e6;
+    char duration[24];
+    message("%llu done, %llu failed, %llu returned in %s; %llu tokens read, %llu written (%.1f/s)",
+            (unsigned long long)r->n_done, (unsigned long long)r->n_failed,
+            (unsigned long long)r->n_returned, str_format_duration((int64_t)elapsed_s, duration),
+            (unsigned long long)r->prompt_tokens, (unsigned long long)r->decode_tokens,
+            elapsed_s > 0 ? (double)r->decode_tokens / elapsed_s : 0);
+    int most = 0;
+    for (int i = 1; i < ERROR_COUNT; i++) {
+        if (r->failures[i] > r->failures[most])
+            most = i;
+    }
+    if (r->failures[most])
+        message("most common failure, %llu times: %s", (unsigned long long)r->failures[most],
+                r->example[most]);
+}

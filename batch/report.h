@@ -1,0 +1,38 @@
+/*
+ * What the worker tells people: a line that renews itself on a terminal, plain lines elsewhere, a
+ * summary at the end. Owns only counts. One thread.
+ */
+#ifndef BATCH_REPORT_H
+#define BATCH_REPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "queue/queue.h"
+
+struct report {
+    bool terminal;
+    bool line_open; /* a progress line stands on the terminal */
+    int64_t every_us, next_us;
+    int64_t started_us; /* monotonic */
+    uint64_t n_done, n_failed, n_returned;
+    uint64_t prompt_tokens, decode_tokens;
+    uint64_t shown_tokens; /* at the last line */
+    int64_t shown_us;
+    double rate; /* tokens/s, smoothed over lines */
+    uint64_t failures[ERROR_COUNT];
+    char example[ERROR_COUNT][160]; /* the first sentence of each */
+};
+
+void report_init(struct report *r, int64_t every_us);
+/* A message; a progress line is wiped first. */
+void report_say(struct report *r, const char *fmt, ...) ATTR_PRINTF(2, 3);
+void report_failure(struct report *r, const struct error *e);
+/* Whether a progress line is due. */
+bool report_due(const struct report *r);
+void report_progress(struct report *r, const struct queue_counts *c, unsigned n_running);
+void report_loading(struct report *r, uint64_t done_bytes, uint64_t total_bytes);
+void report_summary(struct report *r);
+
+#endif

@@ -1,0 +1,148 @@
+#include "batch/worker.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "batch/worker_parts.h"
+
+#define EXIT_SOME_FAILED 1
+#define EXIT_SIGINT 130
+#define IDLE_SLEEP_US 2000
+
+/* ---- The loop --------------------------------------------------------------------------------- */
+
+/* Something is claimed: one event of the engine, and what follows from it. */
+static int work_some(struct worker *w, struct error *e)
+{
+    int rc = 0;
+    if (engine_busy(w->engine))
+        rc = worker_step(w, e);
+    else if (!worker_save_due(w))
+        clock_sleep_us(IDLE_SLEEP_US);
+    if (rc == 0 && worker_save_due(w))
+        rc = worker_save(w, e);
+    return rc;
+}
+
+/* One turn. *ret_end: there is nothing more to do. */
+static int turn(struct worker *w, bool *ret_end, struct error *e)
+{
+    int rc = worker_look(w, e);
+    if (rc)
+        return rc;
+    if (w->paused && w->o->drain && worker_work_left(w))
+        return error_set(e, ERROR_PAUSED, "the queue is paused with work left; 'nocturne resume'");
+    if (w->paused)
+        return worker_idle(w, ret_end, e);
+    if (!w->engine)
+        rc = worker_load(w, e);
+    if (rc == 0)
+        rc = worker_claim(w, e);
+    if (rc == 0)
+        rc = worker_offer(w, e);
+    if (rc == 0)
+        rc = w->n_used ? work_some(w, e) : worker_idle(w, ret_end, e);
+    if (rc == 0 && w->n_used && report_due(&w->report))
+        rc = worker_report(w, e);
+    return rc;
+}
+
+static int work(struct worker *w, struct error *e)
+{
+    bool end = false;
+    int rc = 0;
+    while (rc == 0 && !end && !stop_asked(w->stop)) {
+        rc = w->full ? worker_wait_for_space(w, e) : worker_absorb(w, turn(w, &end, e), e);
+        if (queue_worker_fenced(w->row))
+            stop_fence(w->stop);
+    }
+    return rc;
+}
+
+/* ---- Beginning and end ------------------------------------------------------------------------ */
+
+static void name_model(struct worker *w)
+{
+    const char *slash = strrchr(w->o->model_path, '/');
+    snprintf(w->model, sizeof(w->model), "%s",
+             w->o->alias ? w->o->alias
+             : slash     ? slash + 1
+                         : w->o->model_path);
+    size_t n = strlen(w->model);
+    if (!w->o->alias && n > 5 && strcmp(w->model + n - 5, ".gguf") == 0)
+        w->model[n - 5] = '\0';
+}
+
+static int begin(struct worker *w, struct error *e)
+{
+    uint64_t budget = 0;
+    name_model(w);
+    int rc = worker_budget(w->o, &w->report, &budget, e);
+    if (rc == 0)
+        rc = ledger_new(&w->ledger, budget, e);
+    if (rc == 0)
+        rc = worker_register(w, e);
+    if (rc == 0)
+        rc = queue_watch_open(queue_path(w->queue), &w->watch, e);
+    if (rc == 0)
+        rc = worker_absorb(w, queue_reserve_keep(w->queue, e), e);
+    return rc;
+}
+
+/* Gives everything back, as far as that is still possible; `rc` is how the work ended. */
+static void end(struct worker *w, int rc)
+{
+    const char *reason = stop_signal(w->stop) ? "stopped" : rc < 0 ? "failed" : "drained";
+    bool fenced = atomic_load(&w->stop->fenced);
+    if (w->engine && !fenced) {
+        if (stop_signal(w->stop))
+            (void)queue_worker_stopping(w->row, str_of(reason), NULL);
+        (void)worker_give_back(w, NULL);
+    }
+    for (size_t i = 0; i < w->n_slots; i++) {
+        if (w->run[i].used)
+            worker_drop(w, &w->run[i]);
+    }
+    worker_unload(w);
+    queue_worker_close(w->row, str_of(reason));
+    queue_watch_close(w->watch);
+    ledger_free(w->ledger);
+}
+
+static int status_of(struct worker *w, int rc, struct error *e)
+{
+    if (atomic_load(&w->stop->fenced) || rc == -ERROR_FENCED)
+        return error_set(e, ERROR_FENCED,
+                         "another worker took over; this one has written nothing since");
+    int number = stop_signal(w->stop);
+    if (number && (rc == 0 || rc == -ERROR_INTERRUPTED)) {
+        report_say(&w->report, "stopped by %s; the next run goes on from here",
+                   number == SIGINT ? "Ctrl-C" : "a signal");
+        return number == SIGINT ? EXIT_SIGINT : 0;
+    }
+    return rc ? rc : w->report.n_failed ? EXIT_SOME_FAILED : 0;
+}
+
+int worker_run(const struct worker_options *o, struct queue *q, struct stop *stop, struct error *e)
+{
+    struct worker *w = mem_zalloc(sizeof(*w));
+    if (!w)
+        return error_set(e, ERROR_NOMEM, "out of memory for the worker");
+    w->o = o;
+    w->queue = q;
+    w->stop = stop;
+    report_init(&w->report, o->report_us);
+    int rc = begin(w, e);
+    if (rc == 0)
+        rc = work(w, e);
+    bool began = w->row != NULL;
+    end(w, rc);
+    if (began)
+        report_summary(&w->report);
+    rc = status_of(w, rc, e);
+    mem_free(w);
+    return rc;
+}

@@ -1,0 +1,46 @@
+/*
+ * The worker: claims jobs, lets the engine run them, saves what comes of it.
+ *
+ * Owns the engine, the ledger, the worker's row and everything about the jobs it runs. The only place
+ * that holds a queue and an engine at the same time.
+ *
+ * Stays true:
+ *  - A job is in the engine only while it is this worker's in the queue; a refused write drops the
+ *    sequence, a refused beat ends the worker (exit status 3) without another write.
+ *  - Tokens are saved at once when they are the first of an attempt, else at most a second later; a
+ *    result is saved in the transaction that ends its job. So SIGKILL at any instant loses at most a
+ *    second of one attempt's tokens, and never a result.
+ *  - A full disk loses nothing: jobs stay in memory, nothing is claimed, and work goes on by itself
+ *    when there is room again.
+ *  - A fault of the request is its answer; a fault of the worker returns the job to the queue.
+ *
+ * One thread, beside the beat's and the one that receives signals.
+ */
+#ifndef BATCH_WORKER_H
+#define BATCH_WORKER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "batch/stop.h"
+#include "queue/queue.h"
+
+struct worker_options {
+    const char *model_path;
+    const char *alias;     /* the model's name in answers; NULL: its file's */
+    uint64_t memory_bytes; /* 0: from what is available */
+    int threads;
+    uint32_t ctx, slots, chunk; /* 0: the engine's default */
+    const char *isa, *chat_format;
+    bool exact;
+    bool raw;         /* messages' contents as plain text */
+    bool match_model; /* refuse requests that name another model */
+    bool drain;       /* stop when nothing is left */
+    int64_t lease_us, report_us, space_check_us;
+};
+
+/* An exit status (0, 1 drained with failures, 130 after SIGINT), or a negative code. */
+int worker_run(const struct worker_options *o, struct queue *q, struct stop *stop, struct error *e);
+
+#endif

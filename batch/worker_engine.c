@@ -1,0 +1,175 @@
+/* The engine and the worker's row: planned, opened and closed. */
+#include <cjson/cJSON.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "batch/worker_parts.h"
+
+/* A stop lets the step finish; only steps longer than this are cut short. */
+#define STOP_PATIENCE_US 10000000
+
+static bool interrupted(void *context)
+{
+    struct worker *w = context;
+    if (!stop_asked(w->stop))
+        return false;
+    return w->loading || atomic_load(&w->stop->fenced) || stop_age_us(w->stop) > STOP_PATIENCE_US;
+}
+
+static bool stop_watching(void *context)
+{
+    struct worker *w = context;
+    return stop_asked(w->stop);
+}
+
+static void loading(void *context, uint64_t done_bytes, uint64_t total_bytes)
+{
+    struct worker *w = context;
+    report_loading(&w->report, done_bytes, total_bytes);
+}
+
+static struct engine_options engine_options(struct worker *w, bool headers_only)
+{
+    const struct worker_options *o = w->o;
+    return (struct engine_options){.model_path = o->model_path,
+                                   .ledger = w->ledger,
+                                   .threads = o->threads,
+                                   .ctx = o->ctx,
+                                   .slots = o->slots,
+                                   .chunk = o->chunk,
+                                   .isa = o->isa,
+                                   .chat_format = o->raw ? NULL : o->chat_format,
+                                   .exact = o->exact,
+                                   .headers_only = headers_only,
+                                   .interrupted = interrupted,
+                                   .interrupted_context = w,
+                                   .loading = loading,
+                                   .loading_context = w};
+}
+
+int worker_budget(const struct worker_options *o, struct report *r, uint64_t *ret, struct error *e)
+{
+    *ret = o->memory_bytes;
+    if (*ret)
+        return 0;
+    uint64_t available = 0;
+    int rc = machine_available(&available, e);
+    if (rc)
+        return rc;
+    uint64_t reserve = machine_reserve(available);
+    char have[24], keep[24], take[24];
+    if (available <= reserve)
+        return error_set(
+            e, ERROR_BUDGET,
+            "only %s of memory are available, and %s of it are kept for others; free some "
+            "or give --memory",
+            str_format_size(available, have), str_format_size(reserve, keep));
+    *ret = available - reserve;
+    report_say(r, "memory budget %s: %s are available, %s of it are kept for others",
+               str_format_size(*ret, take), str_format_size(available, have),
+               str_format_size(reserve, keep));
+    return 0;
+}
+
+/* What the model would take, before anything is loaded and before anybody is superseded. */
+static int plan(struct worker *w, struct engine_plan *ret, struct error *e)
+{
+    struct engine *headers = NULL;
+    struct engine_options o = engine_options(w, true);
+    int rc = engine_open(&headers, &o, e);
+    if (rc)
+        return rc;
+    engine_plan(headers, ret);
+    engine_describe(headers, &w->info);
+    char limit[24], smallest[24];
+    if (!ret->fits)
+        rc = error_set(e, ERROR_BUDGET, "%s needs %s at least, the budget is %s", w->o->model_path,
+                       str_format_size(ret->smallest_bytes, smallest),
+                       str_format_size(ret->limit_bytes, limit));
+    else if (!w->o->raw && !*w->info.chat_format)
+        rc = error_set(e, ERROR_UNSUPPORTED, "%s", w->info.chat_refusal);
+    engine_close(headers);
+    return rc;
+}
+
+int worker_register(struct worker *w, struct error *e)
+{
+    struct engine_plan p = {0};
+    int rc = plan(w, &p, e);
+    if (rc)
+        return rc;
+    struct queue_worker_options o = {
+        .planned_bytes = p.total_bytes,
+        .lease_ms = (int)(w->o->lease_us / 1000),
+        .beat_ms = (int)MAX_OF(w->o->lease_us / 6000, 1),
+    };
+    (void)machine_available(&o.available_bytes, NULL);
+    rc = queue_worker_open(w->queue, &o, stop_watching, w, &w->row, e);
+    return rc ? rc : queue_worker_beat(w->row, stop_fence, w->stop, e);
+}
+
+static int allocate_slots(struct worker *w, size_t n, struct error *e)
+{
+    w->run = mem_array(n, sizeof(*w->run));
+    w->progress = mem_array(n, sizeof(*w->progress));
+    w->ends = mem_array(n, sizeof(*w->ends));
+    w->of = mem_array(n, sizeof(*w->of));
+    if (w->run && w->progress && w->ends && w->of)
+        w->n_slots = n;
+    return w->n_slots ? 0 : error_set(e, ERROR_NOMEM, "out of memory for %zu slots", n);
+}
+
+int worker_load(struct worker *w, struct error *e)
+{
+    struct engine_options o = engine_options(w, false);
+    worker_tell(w, "loading");
+    w->loading = true;
+    int rc = engine_open(&w->engine, &o, e);
+    w->loading = false;
+    if (rc)
+        return rc;
+    engine_describe(w->engine, &w->info);
+    struct engine_counters counters;
+    engine_counters(w->engine, &counters);
+    w->load_ms = (int64_t)counters.load_ms;
+    rc = allocate_slots(w, w->info.slots, e);
+    if (rc)
+        return rc;
+    char used[24];
+    report_say(&w->report, "%s loaded in %.1f s: %u slots of %u tokens, %s of memory, %s", w->model,
+               counters.load_ms / 1000, w->info.slots, w->info.ctx,
+               str_format_size(ledger_total(w->ledger), used), w->info.isa);
+    worker_tell(w, "working");
+    return 0;
+}
+
+void worker_unload(struct worker *w)
+{
+    engine_close(w->engine);
+    w->engine = NULL;
+    mem_free(w->run);
+    mem_free(w->progress);
+    mem_free(w->ends);
+    mem_free(w->of);
+    w->run = NULL;
+    w->progress = NULL;
+    w->ends = NULL;
+    w->of = NULL;
+    w->n_slots = 0;
+}
+
+/* Only for people to see: a failure is none. */
+void worker_tell(struct worker *w, const char *state)
+{
+    cJSON *o = cJSON_CreateObject();
+    cJSON_AddStringToObject(o, "state", state);
+    cJSON_AddStringToObject(o, "model", w->model);
+    cJSON_AddNumberToObject(o, "slots", (double)w->n_slots);
+    char *text = cJSON_PrintUnformatted(o);
+    if (text && w->row)
+        (void)queue_worker_status(w->row, str_of(text), NULL);
+    cJSON_free(text);
+    cJSON_Delete(o);
+}

@@ -1,0 +1,113 @@
+/*
+ * The worker's insides, shared by its files: worker.c (the loop), worker_engine.c (open and close),
+ * worker_claim.c, worker_event.c, worker_save.c, worker_look.c (pauses, cancellations, drained?),
+ * worker_space.c.
+ *
+ * A `struct running` is one claimed job from its claim until the queue has its end:
+ *
+ *   claimed --offer--> admitted --events--> ended --save--> free
+ *      |  busy: offered again                 ^
+ *      +------------ refused by the engine ---+
+ *
+ * At every stage a refused write or a cancellation frees it. All memory of the worker that grows
+ * hangs off these entries.
+ */
+#ifndef BATCH_WORKER_PARTS_H
+#define BATCH_WORKER_PARTS_H
+
+#include "base/ledger.h"
+#include "batch/machine.h"
+#include "batch/report.h"
+#include "batch/worker.h"
+#include "engine/engine.h"
+#include "jobs/request.h"
+
+struct running {
+    bool used;
+    bool admitted;           /* a sequence of the engine */
+    bool ended;              /* what `end` says waits to be saved */
+    bool begun;              /* a token of this attempt has been saved */
+    struct queue_claims own; /* of one */
+    struct queue_claim *claim;
+    struct job_request request;
+    uint8_t fingerprint[QUEUE_FINGERPRINT_BYTES];
+    struct buf prompt; /* with raw: the contents joined */
+    struct buf resume; /* int32_t tokens of earlier attempts */
+    struct buf tokens; /* int32_t, not yet saved */
+    struct buf text;   /* of them */
+    struct buf piece;  /* both as saved */
+    struct buf json;   /* of the end */
+    struct queue_end end;
+    char finish[32];
+    struct error failure; /* with an end that is one */
+    struct engine_usage usage;
+    uint32_t n_decoded, prefilled;
+    int64_t load_ms, queued_ms;
+    struct machine_trouble before;
+};
+
+struct worker {
+    const struct worker_options *o;
+    struct stop *stop;
+    struct queue *queue;
+    struct queue_worker *row;
+    struct queue_watch *watch;
+    struct ledger *ledger;
+    struct engine *engine; /* NULL while paused */
+    struct engine_info info;
+    struct report report;
+    char model[256]; /* its name in answers */
+    bool loading;
+    bool offer; /* a sequence has left: offer again what was refused room */
+    bool full;  /* the disk; see worker_space.c */
+    bool paused;
+    bool fresh;      /* something changed since worker_idle last judged */
+    int64_t load_ms; /* to be shared out among the first jobs */
+    unsigned n_failed_steps;
+    struct running *run; /* [n_slots] */
+    size_t n_slots, n_used;
+    int64_t next_look_us, next_scan_us, next_save_us, next_space_us; /* monotonic */
+    struct queue_progress *progress; /* [n_slots] scratch of worker_save */
+    struct queue_end *ends;          /* [n_slots] */
+    struct running **of;             /* [n_slots] whose row each is */
+};
+
+/* worker_engine.c */
+int worker_budget(const struct worker_options *o, struct report *r, uint64_t *ret, struct error *e);
+int worker_register(struct worker *w, struct error *e); /* plan, row and beat */
+int worker_load(struct worker *w, struct error *e);
+void worker_unload(struct worker *w);
+void worker_tell(struct worker *w, const char *state); /* status for `nocturne status` */
+
+/* worker_claim.c */
+int worker_claim(struct worker *w, struct error *e);
+int worker_offer(struct worker *w, struct error *e);
+void worker_drop(struct worker *w, struct running *r); /* from the engine and from here */
+
+/* worker_event.c */
+int worker_step(struct worker *w, struct error *e);
+/* Ends a job with an error: its answer, or the job goes back, by whose fault it is. */
+int worker_fail(struct worker *w, struct running *r, const struct error *failure,
+                const struct job_refusal *why, struct error *e);
+
+/* worker_save.c */
+bool worker_save_due(const struct worker *w);
+int worker_save(struct worker *w, struct error *e);
+/* Saves, gives every job back and forgets it. */
+int worker_give_back(struct worker *w, struct error *e);
+
+/* worker_look.c */
+int worker_look(struct worker *w, struct error *e);
+/* Nothing is claimed and nothing could be: sleeps a little, or finds that a drain is over. */
+int worker_idle(struct worker *w, bool *ret_drained, struct error *e);
+bool worker_work_left(struct worker *w);
+int worker_report(struct worker *w, struct error *e);
+
+/*
+ * worker_space.c. Takes a code: a full disk and a busy database become 0 (nothing was changed, and
+ * what was to be written still waits here); all else is returned.
+ */
+int worker_absorb(struct worker *w, int rc, struct error *e);
+int worker_wait_for_space(struct worker *w, struct error *e);
+
+#endif

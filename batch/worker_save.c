@@ -1,0 +1,150 @@
+/* What running jobs have got, into the queue: many jobs in one transaction. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "batch/piece.h"
+#include "batch/worker_parts.h"
+
+#define SAVE_EVERY_US 1000000
+
+bool worker_save_due(const struct worker *w)
+{
+    return clock_mono_us() >= w->next_save_us;
+}
+
+/* ---- Progress --------------------------------------------------------------------------------- */
+
+static int make_piece(struct running *r, struct error *e)
+{
+    buf_clear(&r->piece);
+    return piece_put(&r->piece, buf_str(&r->text), (const int32_t *)(const void *)r->tokens.ptr,
+                     r->tokens.len / sizeof(int32_t), e);
+}
+
+static int save_progress(struct worker *w, struct error *e)
+{
+    size_t n = 0;
+    int rc = 0;
+    for (size_t i = 0; i < w->n_slots && rc == 0; i++) {
+        struct running *r = &w->run[i];
+        if (!r->used || r->ended || r->tokens.len == 0)
+            continue;
+        rc = make_piece(r, e);
+        w->progress[n] = (struct queue_progress){.job = r->claim->job,
+                                                 .attempt = r->claim->attempt,
+                                                 .fingerprint = r->fingerprint,
+                                                 .bytes = buf_str(&r->piece)};
+        w->of[n++] = r;
+    }
+    if (rc == 0 && n)
+        rc = queue_progress_append(w->queue, w->progress, n, e);
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        w->of[i]->begun = true;
+        buf_clear(&w->of[i]->tokens);
+        buf_clear(&w->of[i]->text);
+        if (w->progress[i].refused)
+            worker_drop(w, w->of[i]);
+    }
+    return rc;
+}
+
+/* ---- Ends ------------------------------------------------------------------------------------- */
+
+static void fill_timing(struct running *r, const char *peak_json)
+{
+    struct machine_trouble now;
+    machine_trouble(&now);
+    const struct engine_usage *u = &r->usage;
+    r->end.timing = (struct queue_timing){
+        .load_ms = r->load_ms,
+        .prefill_tokens = u->prompt_tokens,
+        .prefill_ms = (int64_t)u->prefill_ms,
+        .decode_tokens = u->completion_tokens - MIN_OF(u->resumed_tokens, u->completion_tokens),
+        .decode_ms = (int64_t)u->decode_ms,
+        .resumed_tokens = u->resumed_tokens,
+        .read_bytes = (int64_t)u->bytes_read,
+        .major_faults = now.major_faults - r->before.major_faults,
+        .pressure_some_us = now.pressure_some_us - r->before.pressure_some_us,
+        .pressure_full_us = now.pressure_full_us - r->before.pressure_full_us,
+        .peak_json = str_of(peak_json),
+    };
+}
+
+static void print_peaks(const struct worker *w, char *out, size_t size)
+{
+    size_t used = (size_t)snprintf(out, size, "{");
+    for (int c = 0; c < LEDGER_CATEGORIES; c++)
+        used +=
+            (size_t)snprintf(out + used, size - used, "%s\"%s\":%llu", c ? "," : "",
+                             ledger_category_name((enum ledger_category)c),
+                             (unsigned long long)ledger_peak(w->ledger, (enum ledger_category)c));
+    snprintf(out + used, size - used, "}");
+}
+
+static void count_end(struct worker *w, const struct running *r)
+{
+    struct report *p = &w->report;
+    switch (r->end.kind) {
+    case QUEUE_END_DONE:
+        p->n_done++;
+        break;
+    case QUEUE_END_FAILED:
+        p->n_failed++;
+        report_failure(p, &r->failure);
+        break;
+    case QUEUE_END_RETRY:
+    case QUEUE_END_RELEASE:
+        p->n_returned++;
+        break;
+    }
+}
+
+static int save_ends(struct worker *w, struct error *e)
+{
+    char peaks[512];
+    size_t n = 0;
+    print_peaks(w, peaks, sizeof(peaks));
+    for (size_t i = 0; i < w->n_slots; i++) {
+        struct running *r = &w->run[i];
+        if (!r->used || !r->ended)
+            continue;
+        fill_timing(r, peaks);
+        w->ends[n] = r->end;
+        w->of[n++] = r;
+    }
+    int rc = n ? queue_end(w->queue, w->ends, n, e) : 0;
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        if (!w->ends[i].refused)
+            count_end(w, w->of[i]);
+        worker_drop(w, w->of[i]);
+    }
+    return rc;
+}
+
+int worker_save(struct worker *w, struct error *e)
+{
+    w->next_save_us = clock_mono_us() + SAVE_EVERY_US;
+    int rc = save_progress(w, e);
+    return rc ? rc : save_ends(w, e);
+}
+
+int worker_give_back(struct worker *w, struct error *e)
+{
+    for (size_t i = 0; i < w->n_slots; i++) {
+        if (w->run[i].used)
+            engine_cancel(w->engine, (uint64_t)w->run[i].claim->job);
+    }
+    int rc = save_progress(w, e);
+    for (size_t i = 0; i < w->n_slots && rc == 0; i++) {
+        struct running *r = &w->run[i];
+        if (!r->used || r->ended)
+            continue;
+        r->end = (struct queue_end){
+            .job = r->claim->job, .attempt = r->claim->attempt, .kind = QUEUE_END_RELEASE};
+        r->usage.completion_tokens = r->n_decoded;
+        r->usage.prompt_tokens = r->prefilled;
+        r->ended = true;
+    }
+    return rc ? rc : save_ends(w, e);
+}
