@@ -83,7 +83,7 @@ static struct tokenizer *make(int kind)
     struct error e = {0};
     struct gguf_writer *w;
     struct gguf *g;
-    struct tokenizer *t;
+    struct tokenizer *t = NULL;
     snprintf(path, sizeof path, "/tmp/fuzz-tokenizer-%ld.gguf", (long)getpid());
     demand(gguf_writer_new(&w, path, 0, &e) == 0);
     gguf_put_str(w, "general.architecture", str_of("llama"));
