@@ -7,14 +7,7 @@
 
 #include "jobs/body.h"
 #include "jobs/request.h"
-
-int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t n);
-
-static void demand(bool condition)
-{
-    if (!condition)
-        abort();
-}
+#include "tests/fuzz/fuzz.h"
 
 static void demand_same(const struct job_request *a, const struct job_request *b)
 {
@@ -54,9 +47,8 @@ static void try_kind(const struct job_kind *kind, struct str body)
     buf_release(&seeded);
 }
 
-int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t n)
+FUZZ(job_request)
 {
     for (size_t i = 0; i < JOB_KIND_COUNT; i++)
         try_kind(job_kind_at(i), str_slice((const char *)bytes, n));
-    return 0;
 }

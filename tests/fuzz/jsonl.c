@@ -6,14 +6,7 @@
 
 #include "base/sha256.h"
 #include "jobs/text.h"
-
-int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t n);
-
-static void demand(bool condition)
-{
-    if (!condition)
-        abort();
-}
+#include "tests/fuzz/fuzz.h"
 
 struct source {
     struct str left;
@@ -57,7 +50,7 @@ static void digest_of(struct str text, size_t step, uint8_t out[32])
     jsonl_close(j);
 }
 
-int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t n)
+FUZZ(jsonl)
 {
     uint8_t whole[32];
     uint8_t pieces[32];
@@ -65,5 +58,4 @@ int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t n)
     digest_of(text, SIZE_MAX, whole);
     digest_of(text, 7, pieces);
     demand(memcmp(whole, pieces, sizeof(whole)) == 0);
-    return 0;
 }

@@ -4,15 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t n);
+#include "tests/fuzz/fuzz.h"
 
-static void demand(bool condition)
-{
-    if (!condition)
-        abort();
-}
-
-int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t n)
+FUZZ(template)
 {
     static const struct prompt_variable v = {.name = {"v", 1}, .value = {"{{document}}", 12}};
     struct prompt_template *t = NULL;
@@ -21,7 +15,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t n)
     struct str text = str_slice((const char *)bytes, n);
     if (prompt_template_new(&t, "t", text, &v, n_variables, &e) < 0) {
         demand(e.text[0] != 0);
-        return 0;
+        return;
     }
     struct buf without;
     struct buf with;
@@ -35,5 +29,4 @@ int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t n)
     prompt_template_free(t);
     buf_release(&without);
     buf_release(&with);
-    return 0;
 }

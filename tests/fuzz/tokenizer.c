@@ -13,18 +13,11 @@
 #include "engine/gguf/gguf.h"
 #include "engine/gguf/write.h"
 #include "engine/tokenizer/bytemap.h"
-
-int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t n);
+#include "tests/fuzz/fuzz.h"
 
 #define BYTES 256
 #define EXTRA 8
 #define KINDS 6
-
-static void demand(bool condition)
-{
-    if (!condition)
-        abort();
-}
 
 /* Byte-level: the bytes, some merges of them, two special texts of which one starts with the other. */
 static void put_bpe(struct gguf_writer *w, const char *pre)
@@ -124,7 +117,7 @@ static void check(const struct tokenizer *t, struct str text, bool spm, unsigned
     tokens_release(&ids);
 }
 
-int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t n)
+FUZZ(tokenizer)
 {
     static struct tokenizer *made[KINDS];
     struct str text = str_slice((const char *)bytes, n);
@@ -134,5 +127,4 @@ int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t n)
         check(made[kind], text, kind == KINDS - 1, 0);
         check(made[kind], text, kind == KINDS - 1, TOKENIZE_SPECIAL);
     }
-    return 0;
 }
