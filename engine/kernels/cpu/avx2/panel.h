@@ -27,7 +27,8 @@
 
 #define PANEL_LANES 8
 #define PANEL_COLS 256
-#define PANEL_ROWS 64 /* activation rows served by a panel: their 256 columns take 20 KiB */
+#define PANEL_AHEAD 8192 /* bytes of weights that are fetched before their turn, at least */
+#define PANEL_ROWS 64    /* activation rows served by a panel: their 256 columns take 20 KiB */
 
 enum panel_codes {
     PANEL_U4, /* unsigned, <= 15 */
@@ -125,50 +126,72 @@ PANEL_INLINE __m256i panel_spread(const void *at)
     return _mm256_set1_epi32(word);
 }
 
-/* Products of `n` words of codes with an activation's, summed within each lane's pairs: 16 bits. */
-PANEL_INLINE __m256i panel_pairs(const __m256i *w, const int8_t *x, int n)
+/*
+ * Four words of codes with an activation's 16: products summed within each lane's pairs to 16 bits.
+ * Four words stay in registers while several activation rows pass; eight would not.
+ */
+PANEL_INLINE __m256i panel_pairs(const __m256i *w, const int8_t *x)
 {
     __m256i sum = _mm256_maddubs_epi16(w[0], panel_spread(x));
-    for (int c = 1; c < n; c++)
+    for (int c = 1; c < 4; c++)
         sum = _mm256_add_epi16(sum, _mm256_maddubs_epi16(w[c], panel_spread(x + 4 * c)));
     return sum;
 }
 
-/* n words of codes with an activation's codes, times a scale (two 16-bit halves a lane): 32 bits. */
-PANEL_INLINE __m256i panel_dot(enum panel_codes codes, const __m256i *w, const int8_t *x, int n,
+/* The same products, times a scale (16 bits, twice a lane), summed to 32 bits. */
+PANEL_INLINE __m256i panel_dot(enum panel_codes codes, const __m256i *w, const int8_t *x,
                                __m256i scale)
 {
-    int step = codes == PANEL_U4 ? 8 : codes == PANEL_U5 ? 4 : 2;
-    step = step < n ? step : n;
-    __m256i sum = _mm256_setzero_si256();
-    if (codes == PANEL_I8) {
-        for (int c = 0; c < n; c++) {
-            __m256i signed_x = _mm256_sign_epi8(panel_spread(x + 4 * c), w[c]);
-            __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(w[c]), signed_x);
-            sum = _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, scale));
-        }
-        return sum;
+    if (codes == PANEL_U4 || codes == PANEL_U5)
+        return _mm256_madd_epi16(panel_pairs(w, x), scale);
+    __m256i part[4];
+    for (int c = 0; c < 4; c++) {
+        __m256i xc = panel_spread(x + 4 * c);
+        part[c] = codes == PANEL_I8
+                      ? _mm256_maddubs_epi16(_mm256_abs_epi8(w[c]), _mm256_sign_epi8(xc, w[c]))
+                      : _mm256_maddubs_epi16(w[c], xc);
     }
-    for (int c = 0; c < n; c += step) {
-        __m256i pairs = panel_pairs(w + c, x + 4 * c, step);
-        sum = _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, scale));
+    if (codes == PANEL_U6) {
+        __m256i low = _mm256_add_epi16(part[0], part[1]);
+        __m256i high = _mm256_add_epi16(part[2], part[3]);
+        return _mm256_add_epi32(_mm256_madd_epi16(low, scale), _mm256_madd_epi16(high, scale));
     }
-    return sum;
+    for (int c = 0; c < 4; c++)
+        part[c] = _mm256_madd_epi16(part[c], scale);
+    return _mm256_add_epi32(_mm256_add_epi32(part[0], part[1]), _mm256_add_epi32(part[2], part[3]));
+}
+
+/* The 32 codes of a block with n activation rows' blocks. */
+PANEL_INLINE void panel_dot_block(enum panel_codes codes, const __m256i *w,
+                                  const struct act_q8 *const *x, size_t b, __m256i *dot, int n)
+{
+    const __m256i ones = _mm256_set1_epi16(1);
+    for (int r = 0; r < n; r++)
+        dot[r] =
+            codes == PANEL_U4 ? panel_pairs(w, x[r][b].q) : panel_dot(codes, w, x[r][b].q, ones);
+    for (int r = 0; r < n; r++) {
+        const int8_t *high = x[r][b].q + 16;
+        if (codes == PANEL_U4)
+            dot[r] = _mm256_madd_epi16(_mm256_add_epi16(dot[r], panel_pairs(w + 4, high)), ones);
+        else
+            dot[r] = _mm256_add_epi32(dot[r], panel_dot(codes, w + 4, high, ones));
+    }
 }
 
 /* A tile of n activation rows whose blocks (of the panel's columns) start at x[0 .. n). */
 PANEL_INLINE void panel_tile_q8(struct panel_format f, const struct panel *p, size_t n_blocks,
                                 const struct act_q8 *const *x, __m256 *acc, int n)
 {
-    const __m256i ones = _mm256_set1_epi16(1);
     const __m256 offset = _mm256_set1_ps((float)f.offset);
     __m256 a[4];
+    __m256i sum[4];
     for (int r = 0; r < n; r++)
         a[r] = acc[r];
     for (size_t b = 0; b < n_blocks; b++) {
+        panel_dot_block(f.codes, p->q + 8 * b, x, b, sum, n);
         for (int r = 0; r < n; r++) {
             const struct act_q8 *xb = x[r] + b;
-            __m256 dot = _mm256_cvtepi32_ps(panel_dot(f.codes, p->q + 8 * b, xb->q, 8, ones));
+            __m256 dot = _mm256_cvtepi32_ps(sum[r]);
             if (f.offset != 0)
                 dot = _mm256_fnmadd_ps(offset, _mm256_set1_ps(xb->qsum), dot);
             __m256 t =
@@ -191,7 +214,7 @@ PANEL_INLINE void panel_tile_q8k(struct panel_format f, const struct panel *p,
         sum[r] = mins[r] = _mm256_setzero_si256();
     for (int g = 0; g < 16; g++) {
         for (int r = 0; r < n; r++) {
-            __m256i dot = panel_dot(f.codes, p->q + 4 * g, x[r]->q + 16 * g, 4, p->sc[g]);
+            __m256i dot = panel_dot(f.codes, p->q + 4 * g, x[r]->q + 16 * g, p->sc[g]);
             sum[r] = _mm256_add_epi32(sum[r], dot);
         }
     }
@@ -255,6 +278,20 @@ PANEL_INLINE void panel_store(const struct matmul *m, size_t r0, size_t n_rows, 
     }
 }
 
+/*
+ * The same columns of rows further down, into the second-level cache (into the first, half as fast: it
+ * can wait for fewer lines at once). Eight rows read side by side look like no stream to the hardware's
+ * prefetcher: without this, memory gives a third of what it can. Beyond the matrix it is harmless.
+ */
+PANEL_INLINE void panel_prefetch(const struct panel_source *s, size_t ahead_bytes, size_t n_bytes)
+{
+    for (size_t lane = 0; lane < PANEL_LANES; lane++) {
+        const char *next = (const char *)s->row[lane] + ahead_bytes;
+        for (size_t at = 0; at < n_bytes; at += 64)
+            _mm_prefetch(next + at, _MM_HINT_T1);
+    }
+}
+
 /* Weight rows i .. i + n_lanes with activation rows r0 .. r0 + n_rows. Unused lanes repeat the last. */
 PANEL_INLINE void panel_group(struct panel_format f, enum act_kind act, const struct matmul *m,
                               size_t i, size_t n_lanes, size_t r0, size_t n_rows)
@@ -271,9 +308,13 @@ PANEL_INLINE void panel_group(struct panel_format f, enum act_kind act, const st
         s.row[lane] = (const uint8_t *)m->w + (i + MIN_OF(lane, n_lanes - 1)) * m->w_row_bytes;
     for (size_t r = 0; r < n_rows; r++)
         acc[r] = _mm256_setzero_ps();
+    /* Whole groups of rows, PANEL_AHEAD bytes or more: time for memory to answer. */
+    const size_t group_bytes = PANEL_LANES * m->w_row_bytes;
+    const size_t ahead_bytes = (PANEL_AHEAD + group_bytes - 1) / group_bytes * group_bytes;
     size_t n_blocks = m->n_cols / block_elems;
     for (size_t b = 0; b < n_blocks; b += panel_blocks) {
         size_t n = MIN_OF(n_blocks - b, panel_blocks);
+        panel_prefetch(&s, ahead_bytes, n * f.block_bytes);
         f.open(&s, n, &p);
         panel_serve(f, act, &p, n, &rows, acc);
         rows.x += n * x_block_bytes;
