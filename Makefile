@@ -71,7 +71,7 @@ BATCH_LIB_OBJ := $(filter-out $(B)/batch/main.o,$(call obj,$(BATCH_SRC)))
 TOOLS := $(patsubst tools/%.c,$(B)/tools/%,$(TOOL_SRC))
 BENCHES := $(patsubst bench/%.c,$(B)/bench/%,$(BENCH_SRC))
 
-.PHONY: all help demo test test-long cli-test asan ubsan tsan lint fuzz bench bench-peer install clean deps tests tools benches fuzzers
+.PHONY: all help demo test test-long cli-test asan ubsan tsan lint fuzz bench bench-peer bench-kernels install clean deps tests tools benches fuzzers
 all: build/nocturne ## build the portable release binary, build/nocturne
 
 build/nocturne: $(B)/nocturne
@@ -147,6 +147,9 @@ demo: deps ## the main job on real input: build, fetch a small model, summarise 
 
 bench: benches ## build the benchmarks and run the tokens/s one [MODEL=file.gguf]
 	$(B)/bench/tokens --header "$(or $(MODEL),$$(sh tools/get-demo-model.sh))"
+
+bench-kernels: $(B)/bench/kernels ## bytes and operations a second of every kernel, as CSV [ARGS="--threads 1"]
+	@$(B)/bench/kernels $(ARGS)
 
 bench-peer: benches ## beside llama.cpp, interleaved: PEER=folder of its programs [MODEL=] [REPEATS=5]
 	sh bench/peer.sh "$(PEER)" "$(or $(MODEL),$$(sh tools/get-demo-model.sh))" $(REPEATS)
