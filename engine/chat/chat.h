@@ -2,8 +2,9 @@
  * Messages to prompt tokens, in the form the model was trained on.
  *
  * Until templates are executed: a table (templates.def) keyed by the SHA-256 of the template's text
- * (without its final newline, which rendering drops), naming renderer, default system text and date rule. An unknown template is refused with its hash
- * and the ways on (--raw, --chat-format). Template text is never stored here.
+ * (without its final newline, which rendering drops), naming renderer, default system text and date
+ * rule. An unknown template is refused with its hash and the ways on (--raw, --chat-format). Template
+ * text is never stored here.
  *
  * Stays true: markers are tokens, the text between them is never parsed for special tokens, so no
  * content can become a marker; the result is what the model's own template gives (goldens).
