@@ -44,15 +44,15 @@ static int64_t read_fd(void *context, void *out, size_t n, struct error *e)
     }
 }
 
-int jsonl_open(struct jsonl **ret, const char *name, jsonl_read_fn *read_bytes, void *context,
-               struct error *e)
+/* NULL when there is no memory. */
+static struct jsonl *reader_new(const char *name, jsonl_read_fn *read_bytes, void *context)
 {
     struct jsonl *j = mem_zalloc(sizeof(*j));
     char *copy = mem_strdup(name);
     if (!j || !copy) {
         mem_free(j);
         mem_free(copy);
-        return error_set(e, ERROR_NOMEM, "%s: no memory to read it", name);
+        return NULL;
     }
     j->name = copy;
     j->read = read_bytes;
@@ -60,16 +60,24 @@ int jsonl_open(struct jsonl **ret, const char *name, jsonl_read_fn *read_bytes, 
     j->fd = -1;
     buf_init(&j->data, (size_t)JSONL_LINE_MAX_BYTES + READ_BYTES);
     buf_init(&j->body, JOB_BODY_MAX_BYTES);
+    return j;
+}
+
+int jsonl_open(struct jsonl **ret, const char *name, jsonl_read_fn *read_bytes, void *context,
+               struct error *e)
+{
+    struct jsonl *j = reader_new(name, read_bytes, context);
+    if (!j)
+        return error_set(e, ERROR_NOMEM, "%s: no memory to read it", name);
     *ret = j;
     return 0;
 }
 
 int jsonl_open_fd(struct jsonl **ret, const char *name, int fd, struct error *e)
 {
-    struct jsonl *j = NULL;
-    int rc = jsonl_open(&j, name, read_fd, NULL, e);
-    if (rc < 0)
-        return rc;
+    struct jsonl *j = reader_new(name, read_fd, NULL);
+    if (!j)
+        return error_set(e, ERROR_NOMEM, "%s: no memory to read it", name);
     j->fd = fd;
     j->context = j;
     *ret = j;
@@ -89,9 +97,9 @@ void jsonl_close(struct jsonl *j)
 /* Moves what is not used to the front, so that the buffer stays as long as one line. */
 static void drop_used(struct jsonl *j)
 {
-    size_t left = j->data.len - j->start;
-    if (!j->data.ptr || j->start == 0)
+    if (j->start == 0 || !j->data.ptr)
         return;
+    size_t left = j->data.len - j->start;
     memmove(j->data.ptr, j->data.ptr + j->start, left);
     j->data.len = left;
     j->data.ptr[left] = '\0';
@@ -324,7 +332,7 @@ static int blame_line(const struct jsonl *j, struct error *failure, struct error
 
 int jsonl_next(struct jsonl *j, struct jsonl_line *ret, struct error *e)
 {
-    struct str line;
+    struct str line = str_of("");
     struct error failure = {0};
     int rc;
     do {
