@@ -1,10 +1,10 @@
 /*
  * Messages to prompt tokens, in the form the model was trained on.
  *
- * Until templates are executed: a table (templates.def) keyed by the SHA-256 of the template's text
+ * Until templates are executed: a table (templates.def) keyed by the SHA-256 of the template
  * (without its final newline, which rendering drops), naming renderer, default system text and date
- * rule. An unknown template is refused with its hash and the ways on (--raw, --chat-format). Template
- * text is never stored here.
+ * rule. An unknown template is refused with its hash and the ways on (--raw, --chat-format).
+ * Template text is never stored here.
  *
  * Stays true: markers are tokens, the text between them is never parsed for special tokens, so no
  * content can become a marker; the result is what the model's own template gives (goldens).
@@ -39,8 +39,8 @@ const char *chat_format_name(const struct chat_format *f); /* "chatml (SmolLM2)"
 int chat_format_check(const struct chat_format *f, const struct tokenizer *t, struct error *e);
 
 /*
- * Appends the whole prompt, generation prompt included. `submitted_us` is the wall time that dates in
- * templates show (UTC day). The last message must not be from the assistant.
+ * Appends the whole prompt, generation prompt included. `submitted_us` is the wall time that
+ * dates in templates show (UTC day). The last message must not be from the assistant.
  */
 int chat_render(const struct chat_format *f, const struct tokenizer *t,
                 const struct chat_message *messages, size_t n, int64_t submitted_us,

@@ -51,7 +51,7 @@ struct bpe_scratch {
 int bpe_init(struct bpe *b, struct vocab *v, const struct gguf *g, bool whole_words,
              struct error *e);
 void bpe_release(struct bpe *b);
-/* Appends the word's tokens. A byte that the vocabulary cannot spell is left out, as llama.cpp does. */
+/* Appends the word's tokens. A byte that has no token is left out, as in llama.cpp. */
 int bpe_word(const struct bpe *b, const struct vocab *v, struct bpe_scratch *scratch,
              struct str word, struct tokens *out, struct error *e);
 void bpe_scratch_release(struct bpe_scratch *s);

@@ -1,8 +1,8 @@
 /*
  * Cuts text at the tokens that stand for themselves: control, unknown and user-defined ones.
  *
- * Longer texts are cut out first, wherever they are; equals by id. User-defined tokens always count,
- * the others only when the caller asks. Immutable after special_init; any thread.
+ * Longer texts are cut out first, wherever they are, equals by id. User-defined tokens always
+ * count, the others only when the caller asks. Immutable after special_init; any thread.
  */
 #ifndef ENGINE_TOKENIZER_SPECIAL_H
 #define ENGINE_TOKENIZER_SPECIAL_H

@@ -1,8 +1,8 @@
 /*
  * A list of byte strings and its inverse: index to text, text to index.
  *
- * Owns its copies of the bytes. Stays true: an index never changes; of equal texts texts_find answers
- * the first. Immutable while only texts_find and texts_at are called: any thread.
+ * Owns its copies of the bytes. Stays true: an index never changes; of equal texts texts_find
+ * answers the first. Immutable while only texts_find and texts_at are called: any thread.
  */
 #ifndef ENGINE_TOKENIZER_TEXTS_H
 #define ENGINE_TOKENIZER_TEXTS_H

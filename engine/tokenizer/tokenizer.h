@@ -4,8 +4,8 @@
  * Owns a copy of what it needs of the file: lives on after gguf_close. Immutable after load; any
  * thread (PCRE2 match data is taken per call).
  *
- * Stays true: user text is never parsed for special tokens unless asked; ids are llama.cpp's for the
- * same text and flags; the detokeniser never gives out half a UTF-8 character.
+ * Stays true: user text is never parsed for special tokens unless asked; ids are llama.cpp's for
+ * the same text and flags; the detokeniser never gives out half a UTF-8 character.
  * Kinds (tokenizer.ggml.model): gpt2 (byte-level BPE) and llama (SentencePiece).
  */
 #ifndef ENGINE_TOKENIZER_TOKENIZER_H

@@ -1,6 +1,6 @@
 /*
- * Prompts against what the models' own templates give (Jinja2 with trim_blocks and lstrip_blocks, as
- * transformers runs them): of each conversation below the SHA-256 of the rendered text.
+ * Prompts against what the models' own templates give (Jinja2 with trim_blocks and lstrip_blocks,
+ * as transformers runs them): of each conversation below the SHA-256 of the rendered text.
  */
 #include "engine/chat/chat.h"
 

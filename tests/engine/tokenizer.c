@@ -27,7 +27,7 @@ static void check_comes_back(const struct tokenizer *t, struct str text)
     tokens_release(&ids);
 }
 
-/* A character: mostly what patterns tell apart, sometimes anything. U+2581 is SentencePiece's space. */
+/* Mostly what patterns tell apart, sometimes anything but U+2581, SentencePiece's space. */
 static uint32_t random_rune(uint64_t index)
 {
     static const uint32_t usual[] = {

@@ -1,4 +1,4 @@
-/* What the tests of tokenizer and chat share: opening, encoding to text for comparing, golden files. */
+/* What the tests of tokenizer and chat share: opening, comparing ids, golden files. */
 #ifndef TESTS_ENGINE_TOKENIZER_KIT_H
 #define TESTS_ENGINE_TOKENIZER_KIT_H
 
