@@ -96,6 +96,38 @@ TEST(body_change_replaces_and_tells)
     buf_release(&out);
 }
 
+TEST(body_carries_every_parameter)
+{
+    static const struct str stop[] = {{"\n\n", 2}, {"END", 3}};
+    static const char body[] = "{\"prompt\":\"x\",\"top_k\":5,\"min_p\":0.5,\"repeat_penalty\":2,"
+                               "\"stop\":\"old\",\"user\":\"u\"}";
+    struct error e;
+    bool changed = false;
+    const struct job_parameters p = {.has_top_k = true,
+                                     .top_k = 40,
+                                     .has_min_p = true,
+                                     .min_p = 0.05,
+                                     .has_repeat_penalty = true,
+                                     .repeat_penalty = 1.1,
+                                     .stop = stop,
+                                     .n_stop = 2};
+    fresh(4096);
+    CHECK_OK(
+        job_body_change(&out, job_kind_at(JOB_KIND_completion), &p, str_of(body), &changed, &e),
+        &e);
+    CHECK_STR(out.ptr, "{\"prompt\":\"x\",\"user\":\"u\",\"top_k\":40,\"min_p\":0.05,"
+                       "\"repeat_penalty\":1.1,\"stop\":[\"\\n\\n\",\"END\"]}");
+    CHECK(changed);
+    char *first = mem_strdup(out.ptr);
+    fresh(4096);
+    CHECK_OK(
+        job_body_change(&out, job_kind_at(JOB_KIND_completion), &p, str_of(first), &changed, &e),
+        &e);
+    CHECK(!changed);
+    mem_free(first);
+    buf_release(&out);
+}
+
 TEST(body_seed_is_added_once)
 {
     static const char body[] = "{\"prompt\":\"x\", \"seed\":null, \"top_p\":0.30000000000000004}";
