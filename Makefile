@@ -131,7 +131,7 @@ test: deps ## build and pass the tests [T=substring]
 
 test-long: deps ## the long suites too: kill loops, the whole golden set
 	@$(MAKE) --no-print-directory tests
-	$(B)/tests/run --long $(T)
+	NOCTURNE_GOLDEN="$${NOCTURNE_GOLDEN:-$(wildcard $(CURDIR)/../shared/golden)}" $(B)/tests/run --long $(T)
 
 asan ubsan tsan: deps ## the tests under a sanitizer [T=substring]
 	@$(MAKE) --no-print-directory FLAVOUR=$@ tests
