@@ -1,0 +1,214 @@
+/* The model writer as a program: what it writes opens, is what was asked for, and is the same again. */
+#include <math.h>
+#include <sys/wait.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/sha256.h"
+#include "engine/gguf/gguf.h"
+#include "engine/tokenizer/tokenizer.h"
+#include "tests/test.h"
+
+/* Exit status of mkmodel with these arguments. */
+static int mkmodel(const char *arguments)
+{
+    char command[8192];
+    const char *program = test_program();
+    int folder = (int)(strrchr(program, '/') - program);
+    snprintf(command, sizeof(command), "%.*s/tools/mkmodel %s >out.txt 2>&1", folder, program,
+             arguments);
+    int status = system(command);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static struct gguf *open_model(const char *path)
+{
+    struct error e = {0};
+    struct gguf *g = NULL;
+    CHECK_OK(gguf_open(&g, path, &e), &e);
+    return g;
+}
+
+static void hash_file(const char *path, uint8_t out[32])
+{
+    struct error e = {0};
+    struct buf file;
+    struct sha256 h;
+    buf_init(&file, 64 << 20);
+    CHECK_OK(file_read_all(path, 64 << 20, &file, &e), &e);
+    sha256_init(&h);
+    sha256_add(&h, file.ptr, file.len);
+    sha256_end(&h, out);
+    buf_release(&file);
+}
+
+TEST(mkmodel_is_a_function_of_its_options)
+{
+    uint8_t digest[3][32];
+    CHECK_INT(mkmodel("--arch qwen3 --type Q4_K --seed 5 -o a.gguf"), 0);
+    CHECK_INT(mkmodel("--arch qwen3 --type Q4_K --seed 5 -o b.gguf"), 0);
+    CHECK_INT(mkmodel("--arch qwen3 --type Q4_K --seed 6 -o c.gguf"), 0);
+    hash_file("a.gguf", digest[0]);
+    hash_file("b.gguf", digest[1]);
+    hash_file("c.gguf", digest[2]);
+    CHECK(memcmp(digest[0], digest[1], 32) == 0);
+    CHECK(memcmp(digest[0], digest[2], 32) != 0);
+}
+
+/* Root mean square of the tensor's numbers. */
+static double tensor_rms(const struct gguf *g, const char *name)
+{
+    struct error e = {0};
+    struct file f;
+    const struct gguf_tensor *t = gguf_tensor_find(g, name);
+    CHECK(t && t->quant);
+    size_t n = (size_t)(t->ne[0] * t->ne[1]);
+    uint8_t *bytes = mem_alloc((size_t)t->bytes);
+    float *values = mem_array(n, sizeof(*values));
+    CHECK(bytes && values);
+    CHECK_OK(file_open(&f, gguf_shard_path(g, t->shard), &e), &e);
+    CHECK_OK(file_read_at(&f, bytes, (size_t)t->bytes, t->offset, &e), &e);
+    t->quant->decode(bytes, values, n);
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += (double)values[i] * (double)values[i];
+    file_close(&f);
+    mem_free(bytes);
+    mem_free(values);
+    return sqrt(sum / (double)n);
+}
+
+/* Every format: the weights of a matrix have rms gain / sqrt(columns), so that logits stay sane. */
+TEST(mkmodel_weights_are_sane_in_every_format)
+{
+    for (size_t i = 0; i < QUANT_COUNT; i++) {
+        char arguments[256];
+        snprintf(arguments, sizeof(arguments),
+                 "--arch llama --layers 1 --vocab 300 --type %s -o m.gguf", quants[i]->name);
+        CHECK_INT(mkmodel(arguments), 0);
+        struct gguf *g = open_model("m.gguf");
+        CHECK(gguf_tensor_find(g, "blk.0.attn_q.weight")->quant == quants[i]);
+        double gain = tensor_rms(g, "blk.0.attn_q.weight") * sqrt(256);
+        double norm = tensor_rms(g, "output_norm.weight");
+        if (gain < 1.2 || gain > 1.9 || norm < 0.9 || norm > 1.1)
+            test_fail(__FILE__, __LINE__, "%s: gain %.3f, want 1.5; norms %.3f, want 1",
+                      quants[i]->name, gain, norm);
+        gguf_close(g);
+    }
+}
+
+TEST(mkmodel_falls_back_where_a_block_does_not_fit)
+{
+    CHECK_INT(mkmodel("--arch llama --embd 96 --heads 3 --head-dim 32 --ff 100 --type Q6_K"
+                      " -o m.gguf"),
+              0);
+    struct gguf *g = open_model("m.gguf");
+    CHECK_STR(gguf_tensor_find(g, "blk.0.attn_q.weight")->quant->name, "Q8_0");
+    CHECK_STR(gguf_tensor_find(g, "blk.1.ffn_down.weight")->quant->name, "F16");
+    CHECK_STR(gguf_tensor_find(g, "blk.0.attn_norm.weight")->quant->name, "F32");
+    gguf_close(g);
+}
+
+TEST(mkmodel_writes_shards)
+{
+    CHECK_INT(mkmodel("--arch qwen2 --shards 3 -o m.gguf"), 0);
+    struct gguf *g = open_model("m-00001-of-00003.gguf");
+    CHECK_INT(gguf_n_shards(g), 3);
+    CHECK_INT(gguf_n_tensors(g), 2 + 2 * 12);
+    CHECK(!gguf_tensor_find(g, "output.weight")); /* tied */
+    gguf_close(g);
+}
+
+TEST(mkmodel_reaches_a_size)
+{
+    CHECK_INT(mkmodel("--arch llama --type Q8_0 --size 20M -o m.gguf"), 0);
+    struct gguf *g = open_model("m.gguf");
+    CHECK(gguf_total_bytes(g) > 14u << 20 && gguf_total_bytes(g) < 21u << 20);
+    gguf_close(g);
+    CHECK_INT(mkmodel("--arch llama --size 1K -o m.gguf"), 2);
+}
+
+TEST(mkmodel_vocabulary_works)
+{
+    static const char text[] =
+        "<|im_start|>user\nThe weather, na\xc3\xafve \xf0\x9f\x99\x82<|im_end|>";
+    struct error e = {0};
+    struct tokenizer *t = NULL;
+    struct tokens ids = {0};
+    struct detokenizer d;
+    struct buf back;
+    CHECK_INT(mkmodel("--arch llama --layers 1 --vocab 4000 -o m.gguf"), 0);
+    struct gguf *g = open_model("m.gguf");
+    CHECK_OK(tokenizer_new(&t, g, &e), &e);
+    gguf_close(g);
+    CHECK_INT(tokenizer_n_vocab(t), 4000);
+    CHECK_INT(tokenizer_eos(t), 3999);
+    CHECK_OK(tokenizer_encode(t, str_of(text), TOKENIZE_SPECIAL, &ids, &e), &e);
+    CHECK_INT(ids.ids[0], 3998);
+    CHECK_INT(ids.ids[ids.n - 1], 3999);
+    CHECK(ids.n < sizeof(text) - 1 - 18); /* letters were merged */
+    buf_init(&back, 1024);
+    detokenizer_init(&d, t, true);
+    for (size_t i = 0; i < ids.n; i++)
+        CHECK_OK(detokenizer_push(&d, ids.ids[i], &back, &e), &e);
+    CHECK_OK(detokenizer_finish(&d, &back, &e), &e);
+    CHECK(str_equal_c(buf_str(&back), text));
+    buf_release(&back);
+    tokens_release(&ids);
+    tokenizer_free(t);
+}
+
+TEST(mkmodel_takes_the_vocabulary_of_another_file)
+{
+    struct error e = {0};
+    char path[4096];
+    char arguments[4400];
+    if (!test_golden("tok/vocab-smollm.gguf", path))
+        SKIP("no golden vocabulary here");
+    snprintf(arguments, sizeof(arguments), "--arch llama --layers 1 --vocab-from '%s' -o m.gguf",
+             path);
+    CHECK_INT(mkmodel(arguments), 0);
+    struct gguf *g = open_model("m.gguf");
+    struct gguf *from = open_model(path);
+    struct gguf_value v;
+    struct gguf_value want;
+    CHECK(gguf_find(from, "tokenizer.ggml.tokens", &want));
+    CHECK(gguf_find(g, "tokenizer.ggml.tokens", &v));
+    CHECK(v.n_bytes == want.n_bytes && memcmp(v.bytes, want.bytes, v.n_bytes) == 0);
+    uint32_t n_vocab = 0;
+    CHECK_OK(gguf_u32(g, "llama.vocab_size", true, &n_vocab, &e), &e);
+    CHECK_INT(n_vocab, want.count);
+    gguf_close(from);
+    gguf_close(g);
+}
+
+TEST(mkmodel_takes_the_template_of_another_file)
+{
+    struct error e = {0};
+    char path[4096];
+    char arguments[4400];
+    struct str text;
+    struct str want;
+    if (!test_golden("models/qwen2.Q4_K_M.gguf", path))
+        SKIP("no golden model with a template here");
+    snprintf(arguments, sizeof(arguments),
+             "--arch llama --layers 1 --chat-template-from '%s' -o m.gguf", path);
+    CHECK_INT(mkmodel(arguments), 0);
+    struct gguf *g = open_model("m.gguf");
+    struct gguf *from = open_model(path);
+    CHECK_OK(gguf_str(from, "tokenizer.chat_template", true, &want, &e), &e);
+    CHECK_OK(gguf_str(g, "tokenizer.chat_template", true, &text, &e), &e);
+    CHECK(str_equal(text, want));
+    gguf_close(from);
+    gguf_close(g);
+}
+
+TEST(mkmodel_refuses_what_it_cannot_do)
+{
+    CHECK_INT(mkmodel("--arch gpt5 -o m.gguf"), 2);
+    CHECK_INT(mkmodel("--arch llama --type Q9_X -o m.gguf"), 2);
+    CHECK_INT(mkmodel("--arch llama"), 2);
+    CHECK_INT(mkmodel("--arch llama --heads 3 --kv-heads 2 -o m.gguf"), 2);
+    CHECK_INT(mkmodel("--arch llama --vocab 100 -o m.gguf"), 2);
+    CHECK_INT(mkmodel("--arch llama --vocab-from none.gguf -o m.gguf"), 3);
+}
