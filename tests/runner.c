@@ -390,8 +390,21 @@ static bool run_all(const struct options *o)
     return !none && count[FAILED] == 0 && count[INTERRUPTED] == 0;
 }
 
+/*
+ * libgomp reads before main how long its threads spin while they wait. Beside other processes that
+ * turns a test of two threads from seconds into minutes.
+ */
+static void stop_spinning(char **argv)
+{
+    if (getenv("GOMP_SPINCOUNT"))
+        return;
+    setenv("GOMP_SPINCOUNT", "1000", 1);
+    execv("/proc/self/exe", argv);
+}
+
 int main(int argc, char **argv)
 {
+    stop_spinning(argv);
     struct options o = {.parts = argv}; /* the substrings are collected at the front of argv */
     if (!parse_options(&o, argc, argv)) {
         fprintf(stderr, "usage: run [--long] [--keep] [--list] [SUBSTRING...]\n");
