@@ -1,0 +1,275 @@
+/* What a model is and what it would take: nothing of it is loaded. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "batch/command.h"
+#include "batch/model_options.h"
+
+#define MAX_FORMATS 64
+
+/* Tensors by format: what the file is made of. */
+struct format_sum {
+    const char *format;
+    uint64_t n, elements, bytes;
+};
+
+struct formats {
+    struct format_sum at[MAX_FORMATS];
+    size_t n;
+};
+
+static void add_tensor(struct formats *f, const struct engine_tensor *t)
+{
+    size_t i = 0;
+    while (i < f->n && strcmp(f->at[i].format, t->format) != 0)
+        i++;
+    if (i == MAX_FORMATS)
+        return; /* there are fewer formats than that */
+    if (i == f->n)
+        f->at[f->n++] = (struct format_sum){.format = t->format};
+    f->at[i].n++;
+    f->at[i].elements += t->ne[0] * t->ne[1] * t->ne[2] * t->ne[3];
+    f->at[i].bytes += t->bytes;
+}
+
+static void sum_formats(const struct engine *en, struct formats *f)
+{
+    struct engine_tensor t;
+    for (size_t i = 0; engine_tensor_at(en, i, &t); i++)
+        add_tensor(f, &t);
+}
+
+/* ------------------------------------------------------------------ for people */
+
+static void print_text(struct output *out, const char *label, const char *value)
+{
+    if (value[0])
+        output_put(out, "%-14s %s\n", label, value);
+}
+
+static void print_size(struct output *out, const char *label, uint64_t bytes, const char *note)
+{
+    char size[24];
+    output_put(out, "  %-12s %12s  %16" PRIu64 "%s%s\n", label, str_format_size(bytes, size), bytes,
+               note[0] ? "  " : "", note);
+}
+
+static void print_model(struct output *out, const struct engine_info *info)
+{
+    char size[24];
+    print_text(out, "file", info->path);
+    print_text(out, "name", info->name);
+    print_text(out, "architecture", info->arch);
+    print_text(out, "cannot run", info->model_refusal);
+    output_put(out, "%-14s %.3f million\n", "parameters", (double)info->n_params / 1e6);
+    output_put(out, "%-14s %s (%" PRIu64 " bytes)\n", "size",
+               str_format_size(info->file_bytes, size), info->file_bytes);
+    if (info->n_layers > 0)
+        output_put(out,
+                   "%-14s %u layers of width %u, %u heads of %u (%u of keys), inner width %u\n",
+                   "shape", info->n_layers, info->n_embd, info->n_heads, info->head_dim,
+                   info->n_kv_heads, info->n_ff);
+    if (info->n_vocab > 0)
+        output_put(out, "%-14s %u tokens, pre-tokeniser %s\n", "vocabulary", info->n_vocab,
+                   info->tokenizer_kind);
+    if (info->ctx_model > 0)
+        output_put(out, "%-14s %u tokens\n", "context", info->ctx_model);
+    print_text(out, "chat format", info->chat_format[0] ? info->chat_format : info->chat_refusal);
+    print_text(out, "fingerprint", info->fingerprint);
+}
+
+static int print_formats(struct output *out, const struct engine *en, struct error *e)
+{
+    static const char *const titles[] = {"FORMAT", ">TENSORS", ">ELEMENTS", ">SIZE", NULL};
+    struct formats f = {0};
+    struct table t;
+    char size[24];
+    sum_formats(en, &f);
+    output_put(out, "\n");
+    table_init(&t, out, titles);
+    for (size_t i = 0; i < f.n; i++) {
+        table_cell(&t, "%s", f.at[i].format);
+        table_cell(&t, "%" PRIu64, f.at[i].n);
+        table_cell(&t, "%" PRIu64, f.at[i].elements);
+        table_cell(&t, "%s", str_format_size(f.at[i].bytes, size));
+    }
+    return table_end(&t, e);
+}
+
+static const char *shape_text(const struct engine_tensor *t, char out[96])
+{
+    size_t at = 0;
+    for (uint32_t d = 0; d < t->n_dims && at < 96; d++)
+        at += (size_t)snprintf(out + at, 96 - at, d == 0 ? "%" PRIu64 : " x %" PRIu64, t->ne[d]);
+    return out;
+}
+
+static int print_tensors(struct output *out, const struct engine *en, struct error *e)
+{
+    static const char *const titles[] = {"TENSOR", "FORMAT", "SHAPE", ">BYTES", NULL};
+    struct engine_tensor tensor;
+    struct table t;
+    char shape[96] = "";
+    output_put(out, "\n");
+    table_init(&t, out, titles);
+    for (size_t i = 0; engine_tensor_at(en, i, &tensor); i++) {
+        table_cell(&t, "%.*s", (int)tensor.name.len, tensor.name.ptr);
+        table_cell(&t, "%s", tensor.format);
+        table_cell(&t, "%s", shape_text(&tensor, shape));
+        table_cell(&t, "%" PRIu64, tensor.bytes);
+    }
+    return table_end(&t, e);
+}
+
+static void print_plan(struct output *out, const struct engine_plan *p)
+{
+    char each[24];
+    char position[24];
+    char note[96];
+    output_put(out, "\nmemory for %u slot%s of %u tokens, steps of %u rows\n", p->slots,
+               p->slots == 1 ? "" : "s", p->ctx, p->chunk);
+    print_size(out, "process", p->process_bytes, "");
+    print_size(out, "weights", p->trunk_bytes, "");
+    snprintf(note, sizeof(note), "%s a slot, %s a token",
+             str_format_size(p->per_sequence_bytes, each),
+             str_format_size(p->per_token_bytes, position));
+    print_size(out, "state", p->state_bytes, note);
+    print_size(out, "scratch", p->scratch_bytes, "");
+    print_size(out, "io", p->io_bytes, "");
+    print_size(out, "total", p->total_bytes, "");
+    print_size(out, "at least", p->smallest_bytes, "one slot of this context");
+    if (p->limit_bytes > 0)
+        print_size(out, "budget", p->limit_bytes, p->fits ? "fits" : "does not fit");
+}
+
+/* ------------------------------------------------------------------ for programs */
+
+static void add_number(cJSON *o, const char *name, uint64_t value)
+{
+    cJSON_AddNumberToObject(o, name, (double)value);
+}
+
+static void add_info(cJSON *o, const struct engine_info *info)
+{
+    cJSON_AddStringToObject(o, "file", info->path);
+    cJSON_AddStringToObject(o, "name", info->name);
+    cJSON_AddStringToObject(o, "architecture", info->arch);
+    cJSON_AddStringToObject(o, "refusal", info->model_refusal);
+    cJSON_AddStringToObject(o, "tokenizer", info->tokenizer_kind);
+    cJSON_AddStringToObject(o, "chat_format", info->chat_format);
+    cJSON_AddStringToObject(o, "chat_refusal", info->chat_refusal);
+    cJSON_AddStringToObject(o, "fingerprint", info->fingerprint);
+    add_number(o, "parameters", info->n_params);
+    add_number(o, "bytes", info->file_bytes);
+    add_number(o, "layers", info->n_layers);
+    add_number(o, "embedding", info->n_embd);
+    add_number(o, "heads", info->n_heads);
+    add_number(o, "kv_heads", info->n_kv_heads);
+    add_number(o, "head_dim", info->head_dim);
+    add_number(o, "feed_forward", info->n_ff);
+    add_number(o, "vocabulary", info->n_vocab);
+    add_number(o, "context", info->ctx_model);
+}
+
+static void add_plan(cJSON *o, const struct engine_plan *p)
+{
+    cJSON *plan = cJSON_AddObjectToObject(o, "plan");
+    add_number(plan, "slots", p->slots);
+    add_number(plan, "ctx", p->ctx);
+    add_number(plan, "chunk", p->chunk);
+    add_number(plan, "process_bytes", p->process_bytes);
+    add_number(plan, "trunk_bytes", p->trunk_bytes);
+    add_number(plan, "repacked_bytes", p->repacked_bytes);
+    add_number(plan, "state_bytes", p->state_bytes);
+    add_number(plan, "scratch_bytes", p->scratch_bytes);
+    add_number(plan, "io_bytes", p->io_bytes);
+    add_number(plan, "total_bytes", p->total_bytes);
+    add_number(plan, "smallest_bytes", p->smallest_bytes);
+    add_number(plan, "per_sequence_bytes", p->per_sequence_bytes);
+    add_number(plan, "per_token_bytes", p->per_token_bytes);
+    if (p->limit_bytes > 0)
+        add_number(plan, "limit_bytes", p->limit_bytes);
+    cJSON_AddBoolToObject(plan, "fits", p->fits);
+}
+
+static void add_tensors(cJSON *o, const struct engine *en)
+{
+    cJSON *all = cJSON_AddArrayToObject(o, "tensors");
+    struct engine_tensor t;
+    for (size_t i = 0; engine_tensor_at(en, i, &t); i++) {
+        cJSON *one = cJSON_CreateObject();
+        char *name = mem_strndup(t.name.ptr, t.name.len);
+        cJSON_AddStringToObject(one, "name", name ? name : "");
+        mem_free(name);
+        cJSON_AddStringToObject(one, "format", t.format);
+        cJSON *shape = cJSON_AddArrayToObject(one, "shape");
+        for (uint32_t d = 0; d < t.n_dims; d++)
+            cJSON_AddItemToArray(shape, cJSON_CreateNumber((double)t.ne[d]));
+        add_number(one, "bytes", t.bytes);
+        add_number(one, "shard", t.shard);
+        cJSON_AddItemToArray(all, one);
+    }
+}
+
+/* ------------------------------------------------------------------ the command */
+
+static int print(struct command_context *c, const struct engine *en, struct error *e)
+{
+    struct engine_info info;
+    struct engine_plan plan;
+    engine_describe(en, &info);
+    engine_plan(en, &plan);
+    if (option_on(c->options, OPTION_JSON)) {
+        cJSON *o = cJSON_CreateObject();
+        add_info(o, &info);
+        if (plan.slots > 0)
+            add_plan(o, &plan);
+        add_tensors(o, en);
+        return output_json(c->out, o, true, e);
+    }
+    print_model(c->out, &info);
+    int rc = print_formats(c->out, en, e);
+    if (rc == 0 && option_on(c->options, OPTION_TENSORS))
+        rc = print_tensors(c->out, en, e);
+    if (rc == 0 && plan.slots > 0)
+        print_plan(c->out, &plan);
+    return rc;
+}
+
+static int run(struct command_context *c, struct error *e)
+{
+    struct engine_options o;
+    struct engine *en = NULL;
+    int rc = model_options_read(&o, c->options, c->n_args > 0 ? c->arg[0] : NULL, e);
+    if (rc == 0)
+        rc = model_ledger_new(&o.ledger, c->options, e);
+    if (rc < 0)
+        return rc;
+    o.headers_only = true;
+    rc = engine_open(&en, &o, e);
+    if (rc == 0)
+        rc = print(c, en, e);
+    engine_close(en);
+    ledger_free(o.ledger);
+    return rc;
+}
+
+static const enum option_id options[] = {
+    OPTION_MODEL, OPTION_MEMORY,      OPTION_SLOTS,   OPTION_CTX,  OPTION_CHUNK,
+    OPTION_EXACT, OPTION_CHAT_FORMAT, OPTION_TENSORS, OPTION_JSON, OPTION_NONE};
+
+const struct command command_inspect = {
+    .name = "inspect",
+    .arguments = "[MODEL]",
+    .max_args = 1,
+    .option = options,
+    .details =
+        "Reads the headers of a GGUF file (all parts of a split one) and says what is in it, "
+        "whether it can run, and the memory plan: what a worker with these --slots, --ctx and "
+        "--exact would take, and whether that fits --memory.",
+    .examples = "nocturne inspect model.gguf --memory 8G --slots 8\n"
+                "nocturne inspect model.gguf --json",
+    .run = run,
+};

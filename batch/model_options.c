@@ -1,0 +1,26 @@
+#include "batch/model_options.h"
+
+int model_options_read(struct engine_options *ret, const struct options *o, const char *path,
+                       struct error *e)
+{
+    const char *model = path ? path : option_text(o, OPTION_MODEL);
+    if (!model)
+        return error_set(e, ERROR_USAGE, "which model? give it with -m FILE or NOCTURNE_MODEL");
+    *ret = (struct engine_options){
+        .model_path = model,
+        .threads = (int)option_int(o, OPTION_THREADS),
+        .ctx = (uint32_t)option_int(o, OPTION_CTX),
+        .slots = (uint32_t)option_int(o, OPTION_SLOTS),
+        .chunk = (uint32_t)option_int(o, OPTION_CHUNK),
+        .isa = option_text(o, OPTION_ISA),
+        .chat_format = option_text(o, OPTION_CHAT_FORMAT),
+        .exact = option_on(o, OPTION_EXACT),
+    };
+    return 0;
+}
+
+int model_ledger_new(struct ledger **ret, const struct options *o, struct error *e)
+{
+    uint64_t limit = option_given(o, OPTION_MEMORY) ? option_size(o, OPTION_MEMORY) : UINT64_MAX;
+    return ledger_new(ret, limit, e);
+}

@@ -1,0 +1,22 @@
+/* The engine's options out of the program's settings: --model, --threads, --ctx ... */
+#ifndef BATCH_MODEL_OPTIONS_H
+#define BATCH_MODEL_OPTIONS_H
+
+#include "base/error.h"
+#include "batch/options.h"
+#include "engine/engine.h"
+
+/* What a command that opens a model lists in its options. */
+#define MODEL_OPTIONS                                                                              \
+    OPTION_MEMORY, OPTION_THREADS, OPTION_CTX, OPTION_SLOTS, OPTION_CHUNK, OPTION_ISA, OPTION_EXACT
+
+/*
+ * path NULL: --model. ERROR_USAGE when neither says which model. The ledger stays NULL; texts belong
+ * to the options.
+ */
+int model_options_read(struct engine_options *ret, const struct options *o, const char *path,
+                       struct error *e);
+/* The ledger of --memory; one without a limit when it was not given. */
+int model_ledger_new(struct ledger **ret, const struct options *o, struct error *e);
+
+#endif
