@@ -27,9 +27,17 @@ static int open_directory(struct engine *en, struct error *e)
         rc = copy_key(en, "general.architecture", true, &en->arch, e);
     if (rc == 0)
         rc = copy_key(en, "general.name", false, &en->name, e);
-    if (rc == 0 && !en->o.no_tokenizer)
-        rc = tokenizer_new(&en->tokenizer, en->gguf, e);
     return rc;
+}
+
+/* Without weights to run, a vocabulary that is not supported is only something to tell. */
+static int open_vocabulary(struct engine *en, struct error *e)
+{
+    if (en->o.no_tokenizer)
+        return 0;
+    struct error *why = en->o.headers_only ? &en->vocabulary_refusal : e;
+    int rc = tokenizer_new(&en->tokenizer, en->gguf, why);
+    return en->o.headers_only ? 0 : rc;
 }
 
 /* A format asked for by name must exist; the model's own may be unknown until somebody chats. */
@@ -48,6 +56,7 @@ static int open_chat(struct engine *en, struct error *e)
 
 static struct plan_input plan_input_of(const struct engine *en)
 {
+    const bool limited = en->ledger && ledger_limit(en->ledger) != UINT64_MAX;
     const size_t vocabulary = en->tokenizer ? tokenizer_memory_bytes(en->tokenizer) : 0;
     return (struct plan_input){.model = &en->model,
                                .path = en->path,
@@ -55,7 +64,7 @@ static struct plan_input plan_input_of(const struct engine *en)
                                .ctx = en->o.ctx,
                                .slots = en->o.slots,
                                .chunk = en->o.chunk,
-                               .limit_bytes = en->ledger ? ledger_limit(en->ledger) : 0,
+                               .limit_bytes = limited ? ledger_limit(en->ledger) : 0,
                                .process_bytes = PLAN_PROCESS_BASE_BYTES +
                                                 gguf_memory_bytes(en->gguf) + vocabulary +
                                                 (en->ledger ? ledger_total(en->ledger) : 0)};
@@ -117,6 +126,8 @@ static int open_all(struct engine *en, struct error *e)
     if (rc == 0)
         rc = open_directory(en, e);
     if (rc == 0)
+        rc = open_vocabulary(en, e);
+    if (rc == 0)
         rc = open_chat(en, e);
     if (rc == 0)
         rc = open_plan(en, e);
@@ -172,7 +183,8 @@ void engine_describe(const struct engine *en, struct engine_info *ret)
                                 .tokenizer_kind = en->tokenizer ? tokenizer_pre(en->tokenizer) : "",
                                 .chat_format = en->chat ? chat_format_name(en->chat) : "",
                                 .chat_refusal = en->chat ? "" : en->chat_refusal.text,
-                                .model_refusal = en->model_refusal.text,
+                                .model_refusal = en->bound ? en->vocabulary_refusal.text
+                                                           : en->model_refusal.text,
                                 .n_params = model_n_params(&en->model),
                                 .file_bytes = gguf_total_bytes(en->gguf),
                                 .n_layers = hp->n_layers,
@@ -216,6 +228,9 @@ void engine_counters(const struct engine *en, struct engine_counters *ret)
 int engine_tokenize(const struct engine *en, struct str text, bool special, bool bos,
                     struct buf *out, struct error *e)
 {
+    if (en->vocabulary_refusal.code)
+        return error_set(e, (enum error_code)en->vocabulary_refusal.code, "%s",
+                         en->vocabulary_refusal.text);
     if (!en->tokenizer)
         return error_set(e, ERROR_UNSUPPORTED, "%s: opened without vocabulary", en->path);
     struct tokens ids = {0};

@@ -39,7 +39,8 @@ struct engine {
     struct gguf *gguf;
     char *arch;
     char *name;
-    struct tokenizer *tokenizer;    /* NULL: no_tokenizer */
+    struct tokenizer *tokenizer; /* NULL: no_tokenizer, or vocabulary_refusal says why */
+    struct error vocabulary_refusal;
     const struct chat_format *chat; /* NULL: chat_refusal says why */
     struct error chat_refusal;
     struct model model;
