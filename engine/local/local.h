@@ -53,6 +53,7 @@ struct engine {
     struct forward *forward;
     void *sequences_block; /* what the next four point into, and every tokens array */
     size_t sequences_bytes;
+    uint64_t text_reserved;
     struct sequence *sequences; /* [plan.slots] */
     struct sequence **running;  /* [plan.slots] */
     struct events events;

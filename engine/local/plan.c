@@ -10,6 +10,9 @@
 #include "engine/model/step.h"
 #include "engine/sampler/sampler.h"
 
+/* Text of an answer that each position of the context is allowed, on average. */
+#define TEXT_BYTES 8u
+
 /* More rows that want logits cost n_vocab floats each; only engine_score asks for many. */
 #define SCORE_LOGITS 16u
 
@@ -40,6 +43,11 @@ uint64_t plan_sequences_bytes(uint32_t slots, uint32_t ctx)
     return (uint64_t)slots * (each + ctx * sizeof(int32_t));
 }
 
+uint64_t plan_text_bytes(uint32_t slots, uint32_t ctx)
+{
+    return (uint64_t)slots * ctx * TEXT_BYTES;
+}
+
 uint64_t plan_step_bytes(uint32_t max_rows, uint32_t n_vocab)
 {
     return (uint64_t)n_vocab * sizeof(struct sampler_candidate) +
@@ -56,7 +64,7 @@ static uint64_t state_bytes(const struct kv_shape *shape, uint32_t slots, uint32
 {
     uint64_t pages = kv_sequence_bytes(shape, ctx) * slots;
     return whole_pages(pages + kv_pool_overhead_bytes(shape, pages, slots, ctx)) +
-           whole_pages(plan_sequences_bytes(slots, ctx)) + (uint64_t)slots * ctx * PLAN_TEXT_BYTES;
+           whole_pages(plan_sequences_bytes(slots, ctx)) + plan_text_bytes(slots, ctx);
 }
 
 static uint64_t scratch_bytes(const struct plan_input *in, uint32_t slots, uint32_t chunk)
@@ -85,7 +93,7 @@ static void lay_out(struct engine_plan *p, const struct plan_input *in, uint32_t
                      p->scratch_bytes + p->io_bytes;
     p->per_sequence_bytes = state_bytes(&shape, 1, ctx);
     p->per_token_bytes =
-        kv_sequence_bytes(&shape, KV_PAGE) / KV_PAGE + sizeof(int32_t) + PLAN_TEXT_BYTES;
+        kv_sequence_bytes(&shape, KV_PAGE) / KV_PAGE + sizeof(int32_t) + TEXT_BYTES;
     p->fits = p->limit_bytes == 0 || p->total_bytes <= p->limit_bytes;
 }
 

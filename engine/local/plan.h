@@ -23,13 +23,10 @@
 #define PLAN_MAX_SLOTS 4096u
 #define PLAN_MAX_CHUNK 65536u
 
-/* Text of an answer that each position of the context is allowed, on average. */
-#define PLAN_TEXT_BYTES 8u
-
 /*
- * Binary, C library, SQLite with its page caches, thread stacks, small blocks: measured 21 MiB
- * resident at most for a worker with 8 sequences (tests/engine/local.c checks the engine's part on
- * every run), with room for what requests bring.
+ * Binary, C library, SQLite with its page caches, thread stacks, small blocks and what requests bring.
+ * The engine alone, with a tiny model, was measured at 7 MiB resident, the model included
+ * (tests/engine/local.c measures on every run).
  */
 #define PLAN_PROCESS_BASE_BYTES (32u << 20)
 
@@ -53,6 +50,8 @@ uint32_t plan_max_rows(uint32_t slots, uint32_t chunk);
 uint32_t plan_max_logits(uint32_t slots, uint32_t chunk);
 /* Bytes of the block that holds the sequences, their events and every token of theirs. */
 uint64_t plan_sequences_bytes(uint32_t slots, uint32_t ctx);
+/* Bytes set aside for the texts of answers. */
+uint64_t plan_text_bytes(uint32_t slots, uint32_t ctx);
 /* Bytes of the scheduler's scratch: the rows of a step and the sampler's candidates. */
 uint64_t plan_step_bytes(uint32_t max_rows, uint32_t n_vocab);
 

@@ -18,6 +18,12 @@ static int open_sequences(struct engine *en, struct error *e)
                           &en->sequences_block, e);
     if (rc < 0)
         return rc;
+    /* The answers' texts are small blocks that grow; together they are not small. */
+    const uint64_t text_bytes = plan_text_bytes(slots, en->plan.ctx);
+    rc = ledger_reserve(en->ledger, LEDGER_STATE, text_bytes, "texts of answers", e);
+    if (rc < 0)
+        return rc;
+    en->text_reserved = text_bytes;
     en->sequences = en->sequences_block;
     en->running = (struct sequence **)(en->sequences + slots);
     en->events = (struct events){.at = (struct event *)(en->running + slots), .cap = n_events};
@@ -101,10 +107,12 @@ void scheduler_void_all(struct engine *en)
 
 void scheduler_close(struct engine *en)
 {
-    if (en->sequences_block)
+    if (en->sequences)
         scheduler_void_all(en);
     ledger_release(en->ledger, LEDGER_SCRATCH, en->step_block, en->step_bytes);
     ledger_release(en->ledger, LEDGER_STATE, en->sequences_block, en->sequences_bytes);
+    if (en->text_reserved > 0)
+        ledger_return(en->ledger, LEDGER_STATE, en->text_reserved);
     forward_free(en->forward);
     kv_pool_free(en->kv);
 }

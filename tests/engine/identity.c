@@ -1,0 +1,261 @@
+/*
+ * The same request gives the same tokens and the same bits of logits, whatever happens around it:
+ * slots, chunks of the prompt, threads, company in the step, a restart after any token.
+ */
+#include "base/alloc.h"
+#include "base/cpu.h"
+#include "base/sha256.h"
+#include "engine/kernels/kernels.h"
+#include "engine/local/local.h"
+#include "tests/engine/local_kit.h"
+#include "tests/test.h"
+
+#define N_REQUESTS 7
+
+static const char long_text[] =
+    "The harbour was closed for three days after the storm, and two cranes were damaged. The ferry "
+    "company said that the evening service would begin again on Thursday, if the weather allowed; "
+    "until then passengers should take the bus. Na\xC3\xAFve caf\xC3\xA9, "
+    "\xE6\x97\xA5\xE6\x9C\xAC.";
+
+/* Prompts of many lengths, greedy and sampled, with and without penalties and stop strings. */
+static void make_requests(struct engine_request r[N_REQUESTS])
+{
+    static const struct str stop[] = {{"zq", 2}, {"e", 1}};
+    static const size_t length[N_REQUESTS] = {1, 5, 40, 300, 70, 17, 160};
+    for (size_t i = 0; i < N_REQUESTS; i++) {
+        r[i] = (struct engine_request){
+            .tag = 100 + i,
+            .prompt = {long_text + i, length[i] < sizeof(long_text) - 1 - i
+                                          ? length[i]
+                                          : sizeof(long_text) - 1 - i},
+            .max_tokens = 12 + 2 * (uint32_t)i,
+            .sampling = {.temperature = i % 2 ? 0.8f : 0,
+                         .top_p = i == 3 ? 0.9f : 1,
+                         .top_k = i == 5 ? 40 : 0,
+                         .repeat_penalty = i > 3 ? 1.1f : 1,
+                         .repeat_last_n = 64,
+                         .seed = 1000 + i},
+            .stop = i == 5 ? stop : NULL,
+            .n_stop = i == 5 ? 2 : 0,
+        };
+    }
+}
+
+struct setting {
+    uint32_t slots, chunk;
+    int threads;
+};
+
+static const struct setting settings[] = {
+    {8, 3, 2}, {1, 3, 1}, {1, 64, 2}, {8, 1, 1}, {8, 64, 1}, {8, 256, 2},
+};
+
+static void check_settings(const char *model, const char *isa, bool exact, size_t n_settings)
+{
+    struct engine_request r[N_REQUESTS];
+    struct kit_result *want = mem_array(N_REQUESTS, sizeof(*want));
+    struct kit_result *got = mem_array(N_REQUESTS, sizeof(*got));
+    make_requests(r);
+    struct engine_options o = {
+        .model_path = model, .slots = 1, .threads = 1, .isa = isa, .exact = exact};
+    struct kit_engine k = kit_open(&o);
+    kit_run(k.en, r, N_REQUESTS, want);
+    kit_close(&k);
+    size_t n_tokens = 0;
+    for (size_t i = 0; i < N_REQUESTS; i++) {
+        n_tokens += want[i].n_tokens;
+        CHECK_INT(want[i].n_streamed, want[i].n_text);
+        CHECK(memcmp(want[i].streamed, want[i].text, want[i].n_text) == 0);
+        CHECK_INT(want[i].prefilled, want[i].usage.prompt_tokens);
+    }
+    CHECK(n_tokens > 50);
+    for (size_t s = 0; s < n_settings; s++) {
+        char what[64];
+        o.slots = settings[s].slots;
+        o.chunk = settings[s].chunk;
+        o.threads = settings[s].threads;
+        k = kit_open(&o);
+        kit_run(k.en, r, N_REQUESTS, got);
+        kit_close(&k);
+        for (size_t i = 0; i < N_REQUESTS; i++) {
+            snprintf(what, sizeof(what), "%s slots %u chunk %u threads %d request %zu", isa,
+                     o.slots, o.chunk, o.threads, i);
+            kit_check_same(&got[i], &want[i], what);
+        }
+    }
+    mem_free(got);
+    mem_free(want);
+}
+
+TEST(identity_slots_chunks_and_threads)
+{
+    char path[4096];
+    struct cpu cpu;
+    cpu_detect(&cpu);
+    kit_model("Q4_K", path);
+    for (size_t i = 0; kernels_all[i]; i++) {
+        if (kernels_all[i]->supported(&cpu))
+            check_settings(path, kernels_all[i]->name, false, ARRAY_LEN(settings));
+    }
+}
+
+TEST(identity_exact_mode)
+{
+    char path[4096];
+    check_settings(kit_model("Q5_0", path), "generic", true, 1);
+}
+
+/* Stopped after every number of tokens, and again: the rest is what it would have been. */
+TEST(identity_resume_after_any_token)
+{
+    char path[4096];
+    struct engine_request r[N_REQUESTS];
+    struct kit_result *want = mem_array(N_REQUESTS, sizeof(*want));
+    struct kit_result *got = mem_array(N_REQUESTS, sizeof(*got));
+    make_requests(r);
+    struct engine_options o = {
+        .model_path = kit_model("Q4_K", path), .slots = 8, .chunk = 32, .threads = 1};
+    struct kit_engine k = kit_open(&o);
+    kit_run(k.en, r, N_REQUESTS, want);
+    for (size_t n = 0; n <= 24; n++) {
+        for (size_t i = 0; i < N_REQUESTS; i++) {
+            r[i].resume = want[i].token;
+            r[i].n_resume = n < want[i].n_tokens ? n : want[i].n_tokens;
+        }
+        kit_run(k.en, r, N_REQUESTS, got);
+        for (size_t i = 0; i < N_REQUESTS; i++) {
+            char what[64];
+            const size_t n_new = got[i].n_tokens;
+            snprintf(what, sizeof(what), "request %zu resumed after %zu", i, r[i].n_resume);
+            CHECK_INT(n_new + r[i].n_resume, want[i].n_tokens);
+            memmove(got[i].token + r[i].n_resume, got[i].token, n_new * sizeof(int32_t));
+            memcpy(got[i].token, r[i].resume, r[i].n_resume * sizeof(int32_t));
+            got[i].n_tokens += r[i].n_resume;
+            kit_check_same(&got[i], &want[i], what);
+            CHECK_INT(got[i].usage.resumed_tokens, r[i].n_resume);
+            CHECK_INT(got[i].usage.completion_tokens, want[i].n_tokens);
+            /* A step is run only for what is missing. */
+            CHECK_INT(got[i].prefilled,
+                      n_new > 0 ? want[i].usage.prompt_tokens + r[i].n_resume : 0);
+        }
+    }
+    kit_close(&k);
+    mem_free(got);
+    mem_free(want);
+}
+
+/* ------------------------------------------------------------------ logits, bit for bit */
+
+#define N_IDS 150
+
+struct all_rows {
+    float *logits; /* [N_IDS][n_vocab] */
+    uint32_t n_vocab;
+    uint32_t next;
+};
+
+static int keep(void *context, uint32_t position, const float *logits, uint32_t n_vocab,
+                struct error *e)
+{
+    struct all_rows *a = context;
+    (void)e;
+    CHECK_INT(position, a->next++);
+    if (!a->logits)
+        a->logits = mem_array(N_IDS, n_vocab * sizeof(float));
+    a->n_vocab = n_vocab;
+    memcpy(a->logits + (size_t)position * n_vocab, logits, n_vocab * sizeof(float));
+    return 0;
+}
+
+static struct all_rows score_some(const struct engine_options *o, size_t n)
+{
+    int32_t ids[N_IDS];
+    struct all_rows a = {0};
+    struct error e = {0};
+    for (int i = 0; i < N_IDS; i++)
+        ids[i] = (i * 37 + 11) % 250;
+    struct kit_engine k = kit_open(o);
+    CHECK_OK(engine_score(k.en, ids, n, 0, keep, &a, &e), &e);
+    CHECK_INT(a.next, n);
+    kit_close(&k);
+    return a;
+}
+
+/*
+ * One run of every format, hashed. Another hash is another arithmetic: raise NUMERIC_VERSION, which
+ * voids progress made with the old one, and put the new hashes here.
+ */
+struct known_hash {
+    const char *isa;
+    bool exact;
+    uint32_t version;
+    const char *hash; /* its first 16 digits */
+};
+
+static const struct known_hash known_hashes[] = {
+    {"generic", false, 1, "c701f29f769a509c"},
+    {"avx2", false, 1, "1c881944f720d013"},
+    {"generic", true, 1, "10960ba91b95e6fc"},
+};
+
+static void hash_run(const char *isa, bool exact, char out[65])
+{
+    struct sha256 h;
+    uint8_t digest[32];
+    sha256_init(&h);
+    for (size_t i = 0; i < QUANT_COUNT; i++) {
+        char path[4096];
+        const struct engine_options o = {.model_path = kit_model(quants[i]->name, path),
+                                         .slots = 1,
+                                         .threads = 1,
+                                         .isa = isa,
+                                         .exact = exact};
+        struct all_rows a = score_some(&o, 70);
+        sha256_add(&h, a.logits + 69 * (size_t)a.n_vocab, a.n_vocab * sizeof(float));
+        mem_free(a.logits);
+    }
+    sha256_end(&h, digest);
+    sha256_hex(digest, out);
+    out[16] = '\0';
+}
+
+TEST(identity_arithmetic_has_the_version_it_says)
+{
+    int n_other = 0;
+    for (size_t i = 0; i < ARRAY_LEN(known_hashes); i++) {
+        const struct known_hash *k = &known_hashes[i];
+        const struct kernels *kernels;
+        char hash[65];
+        if (kernels_pick(k->isa, &kernels, NULL) < 0)
+            continue;
+        CHECK_INT(k->version, NUMERIC_VERSION);
+        hash_run(k->isa, k->exact, hash);
+        test_note("%s%s: %s, want %s", k->isa, k->exact ? " exact" : "", hash, k->hash);
+        n_other += strcmp(hash, k->hash) != 0;
+    }
+    CHECK_INT(n_other, 0);
+}
+
+TEST(identity_logits_for_any_chunk)
+{
+    static const char *const formats[] = {"F32", "F16", "Q4_1", "Q8_0", "Q3_K", "Q6_K"};
+    static const uint32_t chunks[] = {1, 3, 64};
+    for (size_t f = 0; f < ARRAY_LEN(formats); f++) {
+        char path[4096];
+        struct engine_options o = {
+            .model_path = kit_model(formats[f], path), .slots = 1, .threads = 1};
+        struct all_rows want = score_some(&o, N_IDS);
+        for (size_t c = 0; c < ARRAY_LEN(chunks); c++) {
+            o.chunk = chunks[c];
+            o.threads = 1 + (int)(c % 2);
+            struct all_rows got = score_some(&o, N_IDS);
+            const size_t bytes = (size_t)N_IDS * want.n_vocab * sizeof(float);
+            if (memcmp(got.logits, want.logits, bytes) != 0)
+                test_fail(__FILE__, __LINE__, "%s: chunk %u gives other bits than 256", formats[f],
+                          o.chunk);
+            mem_free(got.logits);
+        }
+        mem_free(want.logits);
+    }
+}
