@@ -126,7 +126,7 @@ static int take_in_transaction(struct queue_worker *w, const struct queue_worker
             rc = check_room(&row, opt, e);
         if (rc == 0)
             rc = worker_bury(w->q, &row, explained, stuck ? "superseded" : "died", e);
-        if (rc == 0 && !stuck)
+        if (rc == 0 && !stuck && row.lock_path)
             unlink(row.lock_path);
     }
     row_release(&row);

@@ -36,8 +36,8 @@ void gguf_put_f32s(struct gguf_writer *w, const char *key, const float *v, size_
 void gguf_put_strs(struct gguf_writer *w, const char *key, const struct str *v, size_t n);
 /* A value as it was read from another file. */
 void gguf_put_value(struct gguf_writer *w, struct str key, const struct gguf_value *v);
-void gguf_put_tensor(struct gguf_writer *w, const char *name, const struct quant *q, uint32_t n_dims,
-                     const uint64_t *ne);
+void gguf_put_tensor(struct gguf_writer *w, const char *name, const struct quant *q,
+                     uint32_t n_dims, const uint64_t *ne);
 
 int gguf_writer_begin(struct gguf_writer *w, struct error *e);
 /* The next n bytes of tensor data; padding and the change of shard happen by themselves. */
