@@ -41,7 +41,7 @@ static void read_cpu_name(char out[64])
 {
     char line[256];
     FILE *f = fopen("/proc/cpuinfo", "r");
-    strcpy(out, "unknown");
+    snprintf(out, 64, "unknown");
     while (f && fgets(line, sizeof(line), f)) {
         char *name = strncmp(line, "model name", 10) == 0 ? strchr(line, ':') : NULL;
         if (!name)
@@ -177,15 +177,37 @@ static int parse_options(struct bench *b, const char **ret_isa, int argc, char *
         if (strcmp(argv[i], "--isa") == 0)
             *ret_isa = argv[i + 1];
         else if (strcmp(argv[i], "--threads") == 0)
-            b->threads = atoi(argv[i + 1]);
+            b->threads = (int)strtol(argv[i + 1], NULL, 10);
         else if (strcmp(argv[i], "--format") == 0)
             b->format = argv[i + 1];
         else if (strcmp(argv[i], "--seconds") == 0)
-            b->seconds = atof(argv[i + 1]);
+            b->seconds = strtod(argv[i + 1], NULL);
         else
             return -1;
     }
     return b->format && !quant_by_name(b->format) ? -1 : 0;
+}
+
+static int take_memory(struct bench *b)
+{
+    b->w = mem_alloc(W_BYTES);
+    b->x = mem_array((size_t)MAX_ROWS * N_COLS, sizeof(float));
+    b->x_act = mem_zalloc(MAX_ROWS * act_row_bytes(ACT_F32, N_COLS));
+    b->y = mem_array(65536, sizeof(float));
+    if (!b->w || !b->x || !b->x_act || !b->y)
+        return -1;
+    memset(b->w, 1, W_BYTES);
+    for (size_t i = 0; i < (size_t)MAX_ROWS * N_COLS; i++)
+        b->x[i] = (float)rng_unit(9, i) - 0.5f;
+    return 0;
+}
+
+static void release_memory(struct bench *b)
+{
+    mem_free(b->w);
+    mem_free(b->x);
+    mem_free(b->x_act);
+    mem_free(b->y);
 }
 
 int main(int argc, char **argv)
@@ -203,22 +225,13 @@ int main(int argc, char **argv)
         return 2;
     }
     read_cpu_name(b.cpu);
-    b.w = mem_zalloc(W_BYTES);
-    b.x = mem_array((size_t)MAX_ROWS * N_COLS, sizeof(float));
-    b.x_act = mem_zalloc(MAX_ROWS * act_row_bytes(ACT_F32, N_COLS));
-    b.y = mem_array(65536, sizeof(float));
-    if (!b.w || !b.x || !b.x_act || !b.y) {
+    int rc = take_memory(&b);
+    if (rc == 0) {
+        b.read_gbs = measure_reading(&b);
+        bench_all(&b);
+    } else {
         fprintf(stderr, "kernels: out of memory\n");
-        return 1;
     }
-    for (size_t i = 0; i < (size_t)MAX_ROWS * N_COLS; i++)
-        b.x[i] = (float)rng_unit(9, i) - 0.5f;
-    memset(b.w, 1, W_BYTES);
-    b.read_gbs = measure_reading(&b);
-    bench_all(&b);
-    mem_free(b.w);
-    mem_free(b.x);
-    mem_free(b.x_act);
-    mem_free(b.y);
-    return 0;
+    release_memory(&b);
+    return rc == 0 ? 0 : 1;
 }
