@@ -1,0 +1,133 @@
+/* inspect, logits and tokenize as a shell sees them. */
+#include <cjson/cJSON.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "tests/engine/local_kit.h"
+#include "tests/test.h"
+
+/* Runs `nocturne ARGUMENTS`; what it printed on both streams goes to out. Returns the exit status. */
+static int run(const char *arguments, char *out, size_t size)
+{
+    char line[9000];
+    snprintf(line, sizeof(line), "exec 2>&1; %s %s", test_program(), arguments);
+    FILE *pipe = popen(line, "r");
+    CHECK(pipe != NULL);
+    size_t n = fread(out, 1, size - 1, pipe);
+    out[n] = '\0';
+    int status = pclose(pipe);
+    CHECK(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static int run_on(const char *model, const char *format, char *out, size_t size)
+{
+    char arguments[8192];
+    const char *mark = strchr(format, '@');
+    CHECK(mark != NULL);
+    snprintf(arguments, sizeof(arguments), "%.*s%s%s", (int)(mark - format), format, model,
+             mark + 1);
+    return run(arguments, out, size);
+}
+
+static int keep_last(void *context, uint32_t position, const float *logits, uint32_t n_vocab,
+                     struct error *e)
+{
+    (void)position;
+    (void)e;
+    memcpy(context, logits, n_vocab * sizeof(float));
+    return 0;
+}
+
+TEST(logits_writes_the_rows_that_the_engine_gives)
+{
+    static const int32_t ids[] = {5, 17, 200, 3};
+    char path[4096];
+    char out[4096];
+    float want[600];
+    struct buf got;
+    struct error e = {0};
+    kit_model("Q8_0", path);
+    const struct engine_options o = {.model_path = path, .exact = true};
+    struct kit_engine k = kit_open(&o);
+    CHECK_OK(engine_score(k.en, ids, 4, 1, keep_last, want, &e), &e);
+    kit_close(&k);
+    CHECK_INT(run_on(path, "logits -m @ --tokens 5,17,200,3 --exact -o rows", out, sizeof(out)), 0);
+    CHECK_STR(out, "");
+    buf_init(&got, 1u << 20);
+    CHECK_OK(file_read_all("rows", got.max, &got, &e), &e);
+    CHECK_INT(got.len, 4 * sizeof(want));
+    CHECK(memcmp(got.ptr + 3 * sizeof(want), want, sizeof(want)) == 0);
+    buf_release(&got);
+    CHECK_INT(
+        run_on(path,
+               "logits -m @ --tokens 5,17,200,3 --exact --last 1 --chunk 2 --threads 1 -o last",
+               out, sizeof(out)),
+        0);
+    CHECK_OK(file_read_all("last", got.max, &got, &e), &e);
+    CHECK_INT(got.len, sizeof(want));
+    CHECK(memcmp(got.ptr, want, sizeof(want)) == 0);
+    buf_release(&got);
+}
+
+TEST(logits_refuses_with_the_status_of_the_mistake)
+{
+    char path[4096];
+    char out[4096];
+    kit_model("Q8_0", path);
+    CHECK_INT(run_on(path, "logits -m @ -o rows", out, sizeof(out)), 2);
+    CHECK_INT(run_on(path, "logits -m @ --tokens 1,x -o rows", out, sizeof(out)), 2);
+    CHECK(strstr(out, "--tokens") != NULL);
+    CHECK_INT(run_on(path, "logits -m @ --tokens 1,600 -o rows", out, sizeof(out)), 4);
+    CHECK(strstr(out, "token 1 is 600, the vocabulary has 600") != NULL);
+    CHECK_INT(run_on(path, "logits -m @ --tokens 1,2,3 --ctx 2 -o rows", out, sizeof(out)), 4);
+    CHECK(strstr(out, "3 tokens, the context holds 2") != NULL);
+    CHECK_INT(run_on(path, "logits -m @ --tokens 1 --memory 20M -o rows", out, sizeof(out)), 4);
+    CHECK(strstr(out, "the budget is 20.0 MiB (20971520 bytes)") != NULL);
+    CHECK_INT(run_on(path, "logits -m @.gone --tokens 1 -o rows", out, sizeof(out)), 3);
+    CHECK_INT(run_on(path, "logits -m @ --tokens 1 -o nowhere/rows", out, sizeof(out)), 3);
+    /* Nothing half written is left behind. */
+    CHECK(access("rows", F_OK) != 0);
+}
+
+TEST(tokenize_prints_ids_one_text_a_line)
+{
+    char path[4096];
+    char one[4096];
+    char other[4096];
+    char both[8192];
+    char out[8192];
+    kit_model("F16", path);
+    CHECK_INT(run_on(path, "tokenize -m @ 'the harbour'", one, sizeof(one)), 0);
+    CHECK_INT(run_on(path, "tokenize -m @ 'two\nlines'", other, sizeof(other)), 0);
+    CHECK(strspn(one, "0123456789 \n") == strlen(one) && strlen(one) > 3);
+    snprintf(both, sizeof(both), "%s%s\n", one, other);
+    FILE *texts = fopen("texts", "wb");
+    CHECK(texts && fwrite("the harbour\0two\nlines\0\0", 1, 23, texts) == 23);
+    fclose(texts);
+    CHECK_INT(run_on(path, "tokenize -m @ --stdin0 <texts", out, sizeof(out)), 0);
+    CHECK_STR(out, both);
+    CHECK_INT(run_on(path, "tokenize -m @", out, sizeof(out)), 2);
+    CHECK_INT(run("tokenize text", out, sizeof(out)), 2);
+    CHECK(strstr(out, "which model") != NULL);
+}
+
+TEST(inspect_shows_the_plan_of_a_budget)
+{
+    char path[4096];
+    static char out[1u << 20];
+    kit_model("Q4_K", path);
+    CHECK_INT(run_on(path, "inspect @ --memory 40M --slots 2 --json", out, sizeof(out)), 0);
+    cJSON *json = cJSON_Parse(out);
+    const cJSON *plan = cJSON_GetObjectItem(json, "plan");
+    CHECK_STR(cJSON_GetStringValue(cJSON_GetObjectItem(json, "architecture")), "llama");
+    CHECK_INT(cJSON_GetArraySize(cJSON_GetObjectItem(json, "tensors")), 21);
+    CHECK_INT(cJSON_GetNumberValue(cJSON_GetObjectItem(plan, "slots")), 2);
+    CHECK_INT(cJSON_GetNumberValue(cJSON_GetObjectItem(plan, "limit_bytes")), 40 << 20);
+    CHECK(cJSON_IsFalse(cJSON_GetObjectItem(plan, "fits")));
+    cJSON_Delete(json);
+    CHECK_INT(run_on(path, "inspect @ --tensors", out, sizeof(out)), 0);
+    CHECK(strstr(out, "blk.1.ffn_down.weight") && strstr(out, "at least"));
+}
