@@ -22,8 +22,8 @@
 enum sequence_state { SEQUENCE_FREE, SEQUENCE_RUNNING, SEQUENCE_FINISHED, SEQUENCE_FAILED };
 
 struct sequence {
-    enum sequence_state state;
     uint64_t tag;
+    enum sequence_state state;
     int slot;        /* of the attention cache; -1: none */
     int32_t *tokens; /* [ctx] */
     uint32_t n_prompt;
@@ -32,7 +32,6 @@ struct sequence {
     uint32_t n_rows; /* of the step that is being run */
     uint32_t n_resumed;
     uint32_t max_tokens;
-    bool max_by_context; /* the context, not the request, set max_tokens */
     struct engine_sampling sampling;
     struct stop_rules *stop;
     struct detokenizer detok;
@@ -44,7 +43,8 @@ struct sequence {
     int64_t admitted_us;
     int64_t first_us; /* when the first new token was there; 0: not yet */
     int64_t finished_us;
-    struct error error; /* FAILED: why */
+    struct error error;  /* FAILED: why */
+    bool max_by_context; /* the context, not the request, set max_tokens */
 };
 
 /* What a request asks of a sequence, checked and with every default filled in. */
