@@ -152,12 +152,12 @@ static int busy_life(void *arg)
     return 0;
 }
 
-TEST_FOR(queue_promise_4_after_a_crash_at_any_instant_every_job_is_in_exactly_one_state, 120)
+static void kill_and_check(int n_kills)
 {
     struct error e = {0};
     struct queue *q = help_open(DB);
     help_submit(q, 20, 100);
-    for (int i = 0; i < 25; i++) {
+    for (int i = 0; i < n_kills; i++) {
         pid_t child = help_fork(busy_life, NULL);
         usleep(15000 + (useconds_t)(i * 7919 % 20000));
         help_kill(child);
@@ -171,8 +171,19 @@ TEST_FOR(queue_promise_4_after_a_crash_at_any_instant_every_job_is_in_exactly_on
     /* The next worker goes on with everything that is left. */
     struct queue_worker *w = help_worker(q);
     CHECK_INT(help_counts(q).state[QUEUE_RUNNING], 0);
+    CHECK(help_counts(q).state[QUEUE_DONE] > 0);
     queue_worker_close(w, str_of("done"));
     queue_close(q);
+}
+
+TEST_FOR(queue_promise_4_after_a_crash_at_any_instant_every_job_is_in_exactly_one_state, 120)
+{
+    kill_and_check(25);
+}
+
+LONG_TEST(queue_long_promise_4_holds_for_500_kills)
+{
+    kill_and_check(500);
 }
 
 static void check_lines(struct queue *q, struct queue_id batch, int n_want)
