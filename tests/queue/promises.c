@@ -133,12 +133,16 @@ TEST(queue_promise_3_a_done_job_never_runs_again)
     queue_close(q);
 }
 
-/* Works and submits until it is killed. */
-static int busy_life(void *arg)
+/* Works and submits until it is killed; tells when it begins, or at once for a kill while it starts. */
+static int busy_life(void *arg, int tell)
 {
-    (void)arg;
+    bool tell_early = *(const bool *)arg;
+    if (tell_early)
+        help_tell(tell);
     struct queue *q = help_open(DB);
     struct queue_worker *w = help_worker(q);
+    if (!tell_early)
+        help_tell(tell);
     while (!queue_worker_fenced(w)) {
         struct queue_claims c;
         help_claim(w, 4, &c);
@@ -158,8 +162,9 @@ static void kill_and_check(int n_kills)
     struct queue *q = help_open(DB);
     help_submit(q, 20, 100);
     for (int i = 0; i < n_kills; i++) {
-        pid_t child = help_fork(busy_life, NULL);
-        usleep(15000 + (useconds_t)(i * 7919 % 20000));
+        bool tell_early = i % 3 == 2;
+        pid_t child = help_fork_until(busy_life, &tell_early);
+        usleep((useconds_t)(i * 7919 % (tell_early ? 10000 : 40000)));
         help_kill(child);
         CHECK_OK(queue_integrity(q, &e), &e);
         struct queue_counts c = help_counts(q);
