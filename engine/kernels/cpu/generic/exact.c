@@ -7,45 +7,58 @@
 #include "engine/kernels/cpu/generic/blocks.h"
 #include "engine/kernels/cpu/generic/generic.h"
 
-#define EXACT_LANES 4
-#define EXACT_ROWS 4 /* activation rows that share a converted weight */
+#define EXACT_LANES 8
+#define EXACT_CHUNK                                                                                \
+    512 /* columns of a weight row that are f64 at a time, a multiple of the lanes */
 
-static void add_products(const float *w, const float *const x[EXACT_ROWS], size_t k, size_t n,
-                         double acc[EXACT_ROWS][EXACT_LANES])
+/* Adds w * x to the lanes. Only the last columns of a row may be no multiple of the lanes. */
+static void add_products(const double *restrict w, const float *restrict x, size_t n,
+                         double lane[restrict EXACT_LANES])
 {
-    for (size_t l = 0; l < n; l++) {
-        for (size_t r = 0; r < EXACT_ROWS; r++)
-            acc[r][l] += (double)w[k + l] * (double)x[r][k + l];
+    double sum[EXACT_LANES];
+    size_t k = 0;
+    for (size_t l = 0; l < EXACT_LANES; l++)
+        sum[l] = lane[l];
+    for (; k + EXACT_LANES <= n; k += EXACT_LANES) {
+        for (size_t l = 0; l < EXACT_LANES; l++)
+            sum[l] += w[k + l] * (double)x[k + l];
     }
+    for (size_t l = 0; k + l < n; l++)
+        sum[l] += w[k + l] * (double)x[k + l];
+    for (size_t l = 0; l < EXACT_LANES; l++)
+        lane[l] = sum[l];
 }
 
-/* Fewer than EXACT_ROWS rows are padded by the caller with one that is there. */
-static void dot_rows(const float *w, const float *const x[EXACT_ROWS], size_t n,
-                     double out[EXACT_ROWS])
+static double sum_lanes(const double lane[EXACT_LANES])
 {
-    double acc[EXACT_ROWS][EXACT_LANES] = {{0}};
-    size_t whole = n - n % EXACT_LANES;
-    for (size_t k = 0; k < whole; k += EXACT_LANES)
-        add_products(w, x, k, EXACT_LANES, acc);
-    add_products(w, x, whole, n - whole, acc);
-    for (size_t r = 0; r < EXACT_ROWS; r++)
-        out[r] = ((acc[r][0] + acc[r][1]) + acc[r][2]) + acc[r][3];
+    double sum = 0;
+    for (size_t l = 0; l < EXACT_LANES; l++)
+        sum += lane[l];
+    return sum;
+}
+
+/* Weight row w [n_cols] with activation rows r0 .. r0 + n, into y. */
+static void serve_rows(const struct matmul *m, const float *w, size_t i, size_t r0, size_t n)
+{
+    double chunk[EXACT_CHUNK];
+    double lanes[BLOCKS_ROWS][EXACT_LANES] = {{0}};
+    for (size_t k = 0; k < m->n_cols; k += EXACT_CHUNK) {
+        size_t n_chunk = MIN_OF(m->n_cols - k, (size_t)EXACT_CHUNK);
+        for (size_t j = 0; j < n_chunk; j++)
+            chunk[j] = (double)w[k + j];
+        for (size_t r = 0; r < n; r++)
+            add_products(chunk, (const float *)blocks_x(m, r0 + r) + k, n_chunk, lanes[r]);
+    }
+    for (size_t r = 0; r < n; r++)
+        m->y[(r0 + r) * m->y_stride + i] = (float)sum_lanes(lanes[r]);
 }
 
 void matmul_exact(const struct matmul *m, size_t first, size_t last, float *scratch)
 {
     for (size_t i = first; i < last; i++) {
         m->quant->decode(blocks_w(m, i), scratch, m->n_cols);
-        for (size_t r0 = 0; r0 < m->n_rows; r0 += EXACT_ROWS) {
-            size_t n = MIN_OF(m->n_rows - r0, (size_t)EXACT_ROWS);
-            const float *x[EXACT_ROWS];
-            double out[EXACT_ROWS];
-            for (size_t r = 0; r < EXACT_ROWS; r++)
-                x[r] = blocks_x(m, r0 + (r < n ? r : 0));
-            dot_rows(scratch, x, m->n_cols, out);
-            for (size_t r = 0; r < n; r++)
-                m->y[(r0 + r) * m->y_stride + i] = (float)out[r];
-        }
+        for (size_t r0 = 0; r0 < m->n_rows; r0 += BLOCKS_ROWS)
+            serve_rows(m, scratch, i, r0, MIN_OF(m->n_rows - r0, (size_t)BLOCKS_ROWS));
     }
 }
 
@@ -59,7 +72,7 @@ static double dot_f64(const float *a, const float *b, size_t n)
     }
     for (size_t k = whole; k < n; k++)
         lane[k - whole] += (double)a[k] * (double)b[k];
-    return ((lane[0] + lane[1]) + lane[2]) + lane[3];
+    return sum_lanes(lane);
 }
 
 void attention_page_exact(const struct attention_page *a, float *ret_max, float *ret_sum,
