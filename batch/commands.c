@@ -44,7 +44,7 @@ const char *command_hint(const char *name, char out[80])
 
 const enum option_id *command_common_options(void)
 {
-    static const enum option_id common[] = {OPTION_DB, OPTION_CONFIG, OPTION_LOG,
-                                            OPTION_BUSY_TIMEOUT, OPTION_NONE};
+    static const enum option_id common[] = {OPTION_DB,           OPTION_CONFIG,  OPTION_LOG,
+                                            OPTION_BUSY_TIMEOUT, OPTION_RESERVE, OPTION_NONE};
     return common;
 }

@@ -34,6 +34,7 @@ int database_open(const struct options *o, bool create, struct queue **ret, stru
     if (rc == 0) {
         struct queue_options opt = {
             .create = create,
+            .reserve_bytes = option_size(o, OPTION_RESERVE),
             .busy_timeout_ms = (int)MAX_OF(option_us(o, OPTION_BUSY_TIMEOUT) / 1000, 1),
         };
         rc = queue_open(path.ptr, &opt, ret, e);

@@ -5,6 +5,9 @@
 
 #include "base/clock.h"
 
+/* timeout(1) and some shells send one order twice, to the process and to its group. */
+#define SAME_ORDER_US 300000
+
 static void signal_set(sigset_t *set)
 {
     sigemptyset(set);
@@ -21,6 +24,8 @@ static void *wait_for_signals(void *arg)
     for (;;) {
         int number = 0;
         if (sigwait(&set, &number) != 0)
+            continue;
+        if (atomic_load(&s->signal) && stop_age_us(s) < SAME_ORDER_US)
             continue;
         if (atomic_load(&s->signal))
             _exit(128 + number);

@@ -76,6 +76,17 @@ static void name_model(struct worker *w)
         w->model[n - 5] = '\0';
 }
 
+/* Without it work can go on; only a full disk would then cost the last second's tokens of a crash. */
+static int keep_reserve(struct worker *w, struct error *e)
+{
+    int rc = queue_reserve_keep(w->queue, e);
+    if (rc != -ERROR_FULL && rc != -ERROR_BUSY)
+        return rc;
+    report_say(&w->report, "no reserve for a full disk: %s", e ? e->text : "");
+    error_clear(e);
+    return 0;
+}
+
 static int begin(struct worker *w, struct error *e)
 {
     uint64_t budget = 0;
@@ -88,7 +99,7 @@ static int begin(struct worker *w, struct error *e)
     if (rc == 0)
         rc = queue_watch_open(queue_path(w->queue), &w->watch, e);
     if (rc == 0)
-        rc = worker_absorb(w, queue_reserve_keep(w->queue, e), e);
+        rc = keep_reserve(w, e);
     return rc;
 }
 

@@ -8,6 +8,7 @@
 #include "batch/worker_parts.h"
 
 #define STOP_POLL_US 100000
+#define ENOUGH_BYTES (UINT64_C(64) << 20)
 
 int worker_absorb(struct worker *w, int rc, struct error *e)
 {
@@ -31,6 +32,20 @@ int worker_absorb(struct worker *w, int rc, struct error *e)
     return 0;
 }
 
+/* Room for the reserve and as much again, or at least for a good while of work. */
+static int has_room(struct worker *w, bool *ret, struct error *e)
+{
+    struct queue_space space = {0};
+    int rc = queue_reserve_keep(w->queue, e);
+    *ret = rc == 0;
+    if (rc != -ERROR_FULL && rc != -ERROR_BUSY)
+        return rc;
+    error_clear(e);
+    rc = queue_space(w->queue, &space, e);
+    *ret = rc == 0 && space.free_bytes >= ENOUGH_BYTES;
+    return rc;
+}
+
 int worker_wait_for_space(struct worker *w, struct error *e)
 {
     while (w->full && !stop_asked(w->stop)) {
@@ -39,15 +54,15 @@ int worker_wait_for_space(struct worker *w, struct error *e)
             continue;
         }
         w->next_space_us = clock_mono_us() + w->o->space_check_us;
-        int rc = queue_reserve_keep(w->queue, e);
-        if (rc == 0) {
+        bool room = false;
+        int rc = has_room(w, &room, e);
+        if (rc)
+            return rc;
+        if (room) {
             w->full = false;
             report_say(&w->report, "the disk has room again");
             worker_tell(w, "working");
-        } else if (rc != -ERROR_FULL && rc != -ERROR_BUSY) {
-            return rc;
         }
-        error_clear(e);
     }
     return 0;
 }
