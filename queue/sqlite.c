@@ -59,16 +59,28 @@ int db_open(struct db *db, const char *path, int flags, int busy_timeout_ms, str
     return 0;
 }
 
+/*
+ * Two processes that switch a new file together would deadlock, so SQLite answers BUSY at once there
+ * without asking the busy handler: wait here.
+ */
+static int set_wal(struct db *db, struct error *e)
+{
+    int rc = SQLITE_BUSY;
+    for (int n = 0; (rc & 0xff) == SQLITE_BUSY && (n == 0 || wait_for_lock(db, n - 1)); n++)
+        rc = sqlite3_exec(db->handle, "PRAGMA journal_mode = WAL", NULL, NULL, NULL);
+    return rc == SQLITE_OK ? 0 : db_error(db, rc, "switch to WAL", e);
+}
+
 /* trusted_schema stays on: where it is off, 3.40.1 refuses json_valid() in a CHECK as unsafe. */
 int db_configure(struct db *db, struct error *e)
 {
-    int rc =
-        db_exec(db,
-                "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
-                "PRAGMA foreign_keys = ON;"
-                "PRAGMA cell_size_check = ON; PRAGMA mmap_size = 0; PRAGMA temp_store = MEMORY;"
-                "PRAGMA journal_size_limit = 33554432;",
-                e);
+    int rc = set_wal(db, e);
+    if (rc == 0)
+        rc = db_exec(db,
+                     "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;"
+                     "PRAGMA cell_size_check = ON; PRAGMA mmap_size = 0;"
+                     "PRAGMA temp_store = MEMORY; PRAGMA journal_size_limit = 33554432;",
+                     e);
     if (rc == 0)
         rc = checkpoint_configure(db, e);
     if (rc == 0)

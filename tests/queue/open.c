@@ -151,10 +151,10 @@ TEST(queue_open_survives_failing_allocations)
     }
 }
 
-TEST(queue_open_two_processes_migrate_a_new_file_together)
+TEST(queue_open_several_processes_migrate_a_new_file_together)
 {
     struct error e = {0};
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 10; i++) {
         unlink(DB);
         unlink(DB "-wal");
         unlink(DB "-shm");
