@@ -8,8 +8,7 @@
 #include "engine/kernels/cpu/generic/generic.h"
 
 #define EXACT_LANES 8
-#define EXACT_CHUNK                                                                                \
-    512 /* columns of a weight row that are f64 at a time, a multiple of the lanes */
+#define EXACT_CHUNK 512 /* columns that are f64 at a time, a multiple of the lanes */
 
 /* Adds w * x to the lanes. Only the last columns of a row may be no multiple of the lanes. */
 static void add_products(const double *restrict w, const float *restrict x, size_t n,
