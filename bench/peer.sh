@@ -1,6 +1,7 @@
 #!/bin/sh
 # peer.sh FOLDER [MODEL] [REPEATS]: nocturne and llama.cpp on the same file, threads and token counts
 # (prefill 512, decode 128), interleaved. FOLDER holds llama.cpp's programs (llama-bench).
+# nocturne spins as little as the program does (main sets GOMP_SPINCOUNT the same way).
 # Prints each run, then the medians, their spread and the ratios. THREADS=, PREFILL=, DECODE= change it.
 set -eu
 top=$(cd "$(dirname "$0")/.." && pwd)
@@ -20,7 +21,7 @@ trap 'rm -f "$runs"' EXIT
 echo "cpu: $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $threads threads"
 i=0
 while [ "$i" -lt "$repeats" ]; do
-    ours=$("$tokens" "$model" --threads "$threads" --prefill "$prefill" --decode "$decode")
+    ours=$(GOMP_SPINCOUNT=1000 "$tokens" "$model" --threads "$threads" --prefill "$prefill" --decode "$decode")
     theirs=$("$peer/llama-bench" -m "$model" -t "$threads" -p "$prefill" -n "$decode" -r 1 -o jsonl 2>/dev/null |
         python3 -c '
 import json, sys
