@@ -81,8 +81,8 @@ static int shard_path(const char *first, uint32_t number, uint32_t count, char *
     char *path = mem_strdup(first);
     if (!path)
         return error_set(e, ERROR_NOMEM, "%s: no memory for the path", first);
-    snprintf(path + len - SPLIT_SUFFIX_BYTES, SPLIT_SUFFIX_BYTES + 1, SPLIT_SUFFIX_FORMAT,
-             number + 1, count);
+    snprintf(suffix, sizeof(suffix), SPLIT_SUFFIX_FORMAT, number + 1, count);
+    memcpy(path + len - SPLIT_SUFFIX_BYTES, suffix, SPLIT_SUFFIX_BYTES);
     *ret = path;
     return 0;
 }
