@@ -74,7 +74,7 @@ struct model_load_options {
     void (*loading)(void *context, uint64_t done_bytes, uint64_t total_bytes);
     void *loading_context;
 };
-/* Bytes of I/O buffers model_load takes while it runs. */
+/* Page cache that model_load may cause at once where O_DIRECT is refused: a read and its read-ahead. */
 #define MODEL_LOAD_BUFFER_BYTES (16u << 20)
 int model_load(struct model *m, const struct model_load_options *o, struct error *e);
 void model_release(struct model *m);
