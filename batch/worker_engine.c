@@ -83,12 +83,8 @@ static int plan(struct worker *w, struct engine_plan *ret, struct error *e)
         return rc;
     engine_plan(headers, ret);
     engine_describe(headers, &w->info);
-    char limit[24], smallest[24];
-    if (!ret->fits)
-        rc = error_set(e, ERROR_BUDGET, "%s needs %s at least, the budget is %s", w->o->model_path,
-                       str_format_size(ret->smallest_bytes, smallest),
-                       str_format_size(ret->limit_bytes, limit));
-    else if (!w->o->raw && !*w->info.chat_format)
+    rc = engine_plan_check(headers, e);
+    if (rc == 0 && !w->o->raw && !*w->info.chat_format)
         rc = error_set(e, ERROR_UNSUPPORTED, "%s", w->info.chat_refusal);
     engine_close(headers);
     return rc;

@@ -96,6 +96,11 @@ struct engine_plan {
     bool fits;
 };
 void engine_plan(const struct engine *en, struct engine_plan *ret);
+/*
+ * 0 when it can run and fits; else why the model cannot run, or ERROR_BUDGET with both figures, every
+ * term and what would fit.
+ */
+int engine_plan_check(const struct engine *en, struct error *e);
 
 /* Text to ids, appended as int32_t to out. special: markers in the text become their tokens. */
 int engine_tokenize(const struct engine *en, struct str text, bool special, bool bos,

@@ -215,6 +215,18 @@ bool engine_tensor_at(const struct engine *en, size_t i, struct engine_tensor *r
     return true;
 }
 
+int engine_plan_check(const struct engine *en, struct error *e)
+{
+    const struct error *refusal = en->bound ? &en->vocabulary_refusal : &en->model_refusal;
+    if (refusal->code != ERROR_NONE) {
+        if (e)
+            *e = *refusal;
+        return -refusal->code;
+    }
+    const struct plan_input in = plan_input_of(en);
+    return plan_check(&en->plan, &in, e);
+}
+
 void engine_plan(const struct engine *en, struct engine_plan *ret)
 {
     *ret = en->plan;

@@ -11,14 +11,15 @@
 #include "base/buf.h"
 #include "engine/model/arch.h"
 
-#define PROBLEMS_SHOWN 12
+/* What fits into an error's sentence beside the path and the count of the rest. */
+#define PROBLEMS_BYTES 420
 
 struct binder {
     struct model *m;
     const char *arch;
     struct buf problems;
     size_t n_problems;
-    size_t n_bound;
+    size_t n_shown;
     bool *bound; /* [gguf_n_tensors] */
 };
 
@@ -30,8 +31,11 @@ static void problem(struct binder *b, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);
-    if (b->n_problems++ < PROBLEMS_SHOWN)
-        buf_printf(&b->problems, "%s%s", b->problems.len ? "; " : "", text);
+    b->n_problems++;
+    if (b->n_shown + 1 == b->n_problems && b->problems.len + strlen(text) < PROBLEMS_BYTES) {
+        buf_printf(&b->problems, "%s%s", b->n_shown ? "; " : "", text);
+        b->n_shown++;
+    }
 }
 
 /* ------------------------------------------------------------------ keys */
@@ -262,8 +266,8 @@ static int report(struct binder *b, struct error *e)
 {
     if (b->n_problems == 0)
         return 0;
-    if (b->n_problems > PROBLEMS_SHOWN)
-        buf_printf(&b->problems, "; and %zu more", b->n_problems - PROBLEMS_SHOWN);
+    if (b->n_problems > b->n_shown)
+        buf_printf(&b->problems, "; and %zu more", b->n_problems - b->n_shown);
     return error_set(e, ERROR_FORMAT, "%s: %s", gguf_shard_path(b->m->gguf, 0),
                      b->problems.ptr ? b->problems.ptr : "out of memory");
 }

@@ -163,3 +163,11 @@ TEST(model_file_truncated_between_open_and_load)
     gguf_close(g);
     ledger_free(l);
 }
+
+TEST(model_counts_the_problems_it_does_not_show)
+{
+    struct error e = {0};
+    struct tiny t = {.u32_key = "block_count", .u32_value = 9};
+    CHECK_ERROR(bind(&t, &e), &e, ERROR_FORMAT, "'blk.2.attn_norm.weight' is missing");
+    CHECK(strstr(e.text, " more") != NULL && strlen(e.text) + 1 < sizeof(e.text));
+}
