@@ -1,0 +1,157 @@
+/* Workers that are asked to stop, that stand still, that meet another one, that nobody listens to. */
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "tests/fault/kit.h"
+
+#define JOBS 8
+
+/* Eight jobs that take a second or so together, and what they answer when nothing happens. */
+static char *prepare(const char *db)
+{
+    const struct drill_jobs jobs = {.n = JOBS, .max_tokens = 200, .name = "stop"};
+    drill_model(4096);
+    drill_write_jobs("jobs.jsonl", &jobs);
+    drill_submit(db, "jobs.jsonl");
+    return drill_calm_answers("jobs.jsonl", "stop", JOBS);
+}
+
+static void check_answers(const char *db, char *calm)
+{
+    char *answers = drill_answers(db, "stop", JOBS);
+    CHECK_STR(answers, calm);
+    drill_check_all_done(db, JOBS);
+    mem_free(answers);
+    mem_free(calm);
+}
+
+/* A worker at work is sent the signal; the exit status that follows. */
+static int stop_one(struct queue *q, int number)
+{
+    pid_t pid = drill_start("stop.db", DRILL_RUN "--slots 4 2>>err.txt");
+    drill_until_progress(q, 1);
+    kill(pid, number);
+    int status = drill_wait(pid);
+    /* Everything is given back, nobody is the worker. */
+    CHECK_INT(drill_counts(q).state[QUEUE_RUNNING], 0);
+    struct error e = {0};
+    struct queue_status s = {0};
+    CHECK_OK(queue_status(q, NULL, &s, &e), &e);
+    CHECK(!s.worker.present);
+    queue_status_release(&s);
+    return status;
+}
+
+TEST(stop_signals_finish_the_token_and_the_next_run_goes_on_from_there)
+{
+    char *calm = prepare("stop.db");
+    struct queue *q = drill_open("stop.db");
+    CHECK_INT(stop_one(q, SIGTERM), 0);
+    CHECK_INT(stop_one(q, SIGINT), 130);
+    CHECK(drill_counts(q).state[QUEUE_DONE] < JOBS);
+    queue_close(q);
+    CHECK_INT(drill_count("err.txt", "the next run goes on from here"), 2);
+    CHECK_INT(drill("stop.db", DRILL_RUN "--slots 4 --drain"), 0);
+    CHECK(drill_resumed("stop.db") > 0);
+    check_answers("stop.db", calm);
+}
+
+/* Whether anybody has committed since the last call. */
+static bool changed(struct queue_watch *watch)
+{
+    struct error e = {0};
+    bool yes = false;
+    CHECK_OK(queue_watch_poll(watch, &yes, &e), &e);
+    return yes;
+}
+
+/*
+ * Stops it outside of a transaction: in one it would hold the write lock of the file, and whoever
+ * wants to write then is told so and ends with 75.
+ */
+static void stand_still(pid_t pid, const char *db)
+{
+    struct error e = {0};
+    struct queue *q = NULL;
+    siginfo_t info;
+    CHECK_OK(queue_open(db, &(struct queue_options){.busy_timeout_ms = 20}, &q, &e), &e);
+    for (int rc = -ERROR_BUSY; rc != 0;) {
+        kill(pid, SIGSTOP);
+        CHECK_INT(waitid(P_PID, (id_t)pid, &info, WSTOPPED), 0);
+        rc = queue_resume(q, &e); /* takes the lock and changes nothing */
+        CHECK(rc == 0 || rc == -ERROR_BUSY);
+        if (rc) {
+            kill(pid, SIGCONT);
+            clock_sleep_us(3000);
+        }
+    }
+    queue_close(q);
+}
+
+TEST(stop_a_worker_that_stood_still_is_superseded_and_writes_nothing_any_more)
+{
+    struct error e = {0};
+    struct queue_watch *watch = NULL;
+    char *calm = prepare("still.db");
+    struct queue *q = drill_open("still.db");
+    pid_t still = drill_start("still.db", DRILL_RUN "--slots 4 --lease 1s 2>still.txt");
+    drill_until_progress(q, 1);
+    stand_still(still, "still.db");
+    int64_t began_us = clock_mono_us();
+    CHECK_INT(drill("still.db", DRILL_RUN "--slots 4 --lease 1s --drain"), 0);
+    CHECK(clock_mono_us() - began_us >= 1000000); /* one lease was watched */
+    CHECK_INT(drill_counts(q).state[QUEUE_DONE], JOBS);
+
+    CHECK_OK(queue_watch_open("still.db", &watch, &e), &e);
+    CHECK(changed(watch));
+    kill(still, SIGCONT);
+    CHECK_INT(drill_wait(still), 3);
+    CHECK(!changed(watch));
+    CHECK(drill_file_says("still.txt", "another worker took over"));
+    queue_watch_close(watch);
+    queue_close(q);
+    check_answers("still.db", calm);
+}
+
+TEST(stop_a_second_worker_is_refused_and_told_who_works)
+{
+    char *calm = prepare("two.db");
+    char want[64];
+    struct queue *q = drill_open("two.db");
+    pid_t first = drill_start("two.db", DRILL_RUN "--slots 4 --lease 4s");
+    drill_until_progress(q, 1);
+    CHECK_INT(drill("two.db", DRILL_RUN "--drain --lease 60s 2>second.txt"), 3);
+    snprintf(want, sizeof(want), "process %d", (int)first);
+    CHECK(drill_file_says("second.txt", want));
+    drill_until(q, QUEUE_DONE, JOBS);
+    kill(first, SIGTERM);
+    CHECK_INT(drill_wait(first), 0);
+    queue_close(q);
+    check_answers("two.db", calm);
+}
+
+TEST(stop_a_reader_that_goes_away_does_not_stop_the_work)
+{
+    int ends[2];
+    char byte;
+    char *calm = prepare("pipe.db");
+    CHECK_INT(pipe(ends), 0);
+    pid_t pid =
+        drill_start("pipe.db", DRILL_RUN "--slots 4 --drain --report-every 50ms >&%d 2>&%d %d<&-",
+                    ends[1], ends[1], ends[0]);
+    close(ends[1]);
+    CHECK_INT(read(ends[0], &byte, 1), 1);
+    close(ends[0]);
+    CHECK_INT(drill_wait(pid), 0);
+    check_answers("pipe.db", calm);
+}
+
+TEST(stop_messages_that_cannot_be_written_do_not_stop_the_work)
+{
+    char *calm = prepare("full.db");
+    CHECK_INT(drill("full.db", DRILL_RUN "--drain --report-every 50ms 2>/dev/full"), 0);
+    check_answers("full.db", calm);
+}
