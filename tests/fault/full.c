@@ -1,0 +1,176 @@
+/* A disk that is full: while submitting, while generating, while exporting. */
+#include <dirent.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "tests/fault/kit.h"
+
+#define DB "small/queue.db"
+#define FILL "small/fill"
+#define JOBS 8
+
+/* 80 MiB: room for the database, its reserve of 32 MiB and as much again. */
+static void mount_small(void)
+{
+    CHECK(mkdir("small", 0700) == 0);
+    /* In a namespace of its own the mount goes when the test does, however that ends. */
+    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("none", "small", "tmpfs", 0, "size=80m") != 0)
+        SKIP("a full disk needs a tmpfs, which needs root");
+}
+
+/* Writes until nothing more fits. */
+static void fill(void)
+{
+    static char block[65536];
+    FILE *f = fopen(FILL, "a");
+    CHECK(f != NULL);
+    setvbuf(f, NULL, _IONBF, 0);
+    for (size_t size = sizeof(block); size >= 4096; size /= 2) {
+        while (fwrite(block, size, 1, f) == 1)
+            ;
+        clearerr(f);
+    }
+    fclose(f);
+}
+
+static void write_jobs(int max_tokens)
+{
+    drill_write_jobs("jobs.jsonl",
+                     &(struct drill_jobs){.n = JOBS, .max_tokens = max_tokens, .name = "full"});
+}
+
+TEST(full_disk_while_submitting_leaves_nothing_half_submitted)
+{
+    mount_small();
+    write_jobs(10);
+    drill_submit(DB, "jobs.jsonl");
+    for (int i = 0; i < 3000; i++) {
+        char custom_id[32];
+        snprintf(custom_id, sizeof(custom_id), "more-%d", i);
+        drill_add_job("large.jsonl", custom_id, 200, 10);
+    }
+    fill();
+    CHECK_INT(truncate(FILL, 76 << 20), 0);
+    CHECK_INT(drill(DB, "submit large.jsonl >out.txt 2>err.txt"), 75);
+    CHECK(drill_file_says("err.txt", "disk"));
+    CHECK(drill_file_says("err.txt", "full"));
+    CHECK_INT(drill_count("out.txt", "\n"), 0);
+    CHECK_INT(unlink(FILL), 0);
+    struct queue *q = drill_open(DB);
+    CHECK_INT(drill_counts(q).total, JOBS);
+    drill_submit(DB, "large.jsonl");
+    CHECK_INT(drill_counts(q).total, JOBS + 3000);
+    queue_close(q);
+}
+
+TEST(full_disk_while_generating_is_waited_out)
+{
+    mount_small();
+    drill_model(4096);
+    write_jobs(200);
+    char *calm = drill_calm_answers("jobs.jsonl", "full", JOBS);
+    drill_submit(DB, "jobs.jsonl");
+    struct queue *q = drill_open(DB);
+    pid_t pid =
+        drill_start(DB, DRILL_RUN "--slots 4 --drain --lease 2s --space-check 50ms 2>err.txt");
+    drill_until_progress(q, 1);
+    fill();
+    drill_until_file_says("err.txt", "paused: disk");
+    while (access(DB ".reserve", F_OK) == 0)
+        clock_sleep_us(1000);
+    fill(); /* what the reserve has given up, too */
+    clock_sleep_us(600000);
+    CHECK(drill_alive(pid));
+    CHECK(!drill_file_says("err.txt", "has room again"));
+    CHECK_INT(drill_count("err.txt", "paused: disk"), 1);
+
+    CHECK_INT(unlink(FILL), 0);
+    CHECK_INT(drill_wait(pid), 0);
+    CHECK_INT(drill_count("err.txt", "has room again"), 1);
+    CHECK(access(DB ".reserve", F_OK) == 0);
+    queue_close(q);
+    char *answers = drill_answers(DB, "full", JOBS);
+    CHECK_STR(answers, calm);
+    drill_check_all_done(DB, JOBS);
+    mem_free(answers);
+    mem_free(calm);
+}
+
+TEST(full_disk_while_a_worker_is_stopped_loses_nothing)
+{
+    mount_small();
+    drill_model(4096);
+    write_jobs(200);
+    char *calm = drill_calm_answers("jobs.jsonl", "full", JOBS);
+    drill_submit(DB, "jobs.jsonl");
+    struct queue *q = drill_open(DB);
+    pid_t pid = drill_start(DB, DRILL_RUN "--slots 4 --space-check 50ms 2>err.txt");
+    drill_until_progress(q, 1);
+    fill();
+    drill_until_file_says("err.txt", "paused: disk");
+    kill(pid, SIGTERM);
+    CHECK_INT(drill_wait(pid), 0);
+    /* A worker that begins on a full disk says so and ends, to be tried again. */
+    unlink(DB ".reserve");
+    fill();
+    CHECK_INT(drill(DB, DRILL_RUN "--drain 2>err.txt"), 75);
+    CHECK(drill_file_says("err.txt", "the disk is full"));
+
+    CHECK_INT(unlink(FILL), 0);
+    CHECK_INT(drill(DB, DRILL_RUN "--drain"), 0);
+    queue_close(q);
+    char *answers = drill_answers(DB, "full", JOBS);
+    CHECK_STR(answers, calm);
+    drill_check_all_done(DB, JOBS);
+    mem_free(answers);
+    mem_free(calm);
+}
+
+static int count_entries(const char *folder)
+{
+    int n = 0;
+    DIR *d = opendir(folder);
+    CHECK(d != NULL);
+    for (struct dirent *entry; (entry = readdir(d)) != NULL;)
+        n += entry->d_name[0] != '.' || strlen(entry->d_name) > 2;
+    closedir(d);
+    return n;
+}
+
+TEST(full_disk_while_exporting_leaves_no_half_file)
+{
+    mount_small();
+    drill_model(1024);
+    write_jobs(20);
+    drill_submit("queue.db", "jobs.jsonl");
+    CHECK_INT(drill("queue.db", DRILL_RUN "--drain"), 0);
+    fill();
+    CHECK_INT(drill("queue.db", "export -o small/out.jsonl 2>err.txt"), 75);
+    CHECK(drill_file_says("err.txt", "small/out.jsonl"));
+    CHECK_INT(count_entries("small"), 1);
+    CHECK(drill("queue.db", "export >small/out.jsonl 2>err.txt") != 0);
+    CHECK(drill_file_says("err.txt", "No space left"));
+    CHECK_INT(unlink(FILL), 0);
+    CHECK_INT(drill("queue.db", "export -o small/out.jsonl"), 0);
+    CHECK_INT(drill_count("small/out.jsonl", "\n"), JOBS);
+}
+
+TEST(full_disk_does_not_keep_results_from_being_read)
+{
+    mount_small();
+    drill_model(1024);
+    write_jobs(20);
+    drill_submit(DB, "jobs.jsonl");
+    CHECK_INT(drill(DB, DRILL_RUN "--drain"), 0);
+    fill();
+    CHECK_INT(drill(DB, "export -o out.jsonl"), 0);
+    CHECK_INT(drill_count("out.jsonl", "\n"), JOBS);
+    CHECK_INT(drill(DB, "status >out.txt"), 0);
+    CHECK_INT(drill(DB, "list >out.txt"), 0);
+}
