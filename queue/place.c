@@ -114,6 +114,8 @@ static int check_writable(const char *path, const char *what, struct error *e)
     uid_t me = geteuid();
     bool ours = euidaccess(what, W_OK) == 0;
     /* Root may write it, but would leave a -wal that the owner cannot. */
+    if (!ours && errno == EROFS)
+        return error_sys(e, ERROR_CONFIG, errno, "database %s: %s cannot be written", path, what);
     if (ours && (me != 0 || st.st_uid == 0 || S_ISDIR(st.st_mode)))
         return 0;
     return error_set(e, ERROR_CONFIG,
