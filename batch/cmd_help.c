@@ -12,12 +12,14 @@ static void put_wrapped(struct output *out, const char *text)
     size_t column = HELP_COLUMN;
     while (*text) {
         size_t n = strcspn(text, " ");
-        if (column + n > HELP_WIDTH && column > HELP_COLUMN) {
+        bool first = column == HELP_COLUMN;
+        if (!first && column + 1 + n > HELP_WIDTH) {
             output_put(out, "\n%*s", HELP_COLUMN, "");
             column = HELP_COLUMN;
+            first = true;
         }
-        output_put(out, "%.*s%s", (int)n, text, text[n] ? " " : "");
-        column += n + 1;
+        output_put(out, "%s%.*s", first ? "" : " ", (int)n, text);
+        column += n + !first;
         text += n + (text[n] == ' ');
     }
     output_put(out, "\n");

@@ -90,9 +90,9 @@ static int list_requests(struct listing *l, struct queue *q, struct error *e)
 {
     struct queue_id id;
     struct queue_filter f = {0};
-    int rc = database_batch_option(q, l->c->options, &id, &f.batch, e);
+    int rc = state_filter(l->c->options, &f.states, e);
     if (rc == 0)
-        rc = state_filter(l->c->options, &f.states, e);
+        rc = database_batch_option(q, l->c->options, &id, &f.batch, e);
     do {
         struct queue_requests page = {0};
         f.limit = (size_t)MIN_OF(l->left, (uint64_t)QUEUE_LIST_ROWS);

@@ -187,7 +187,7 @@ static size_t distance(const char *a, const char *b)
 const char *options_nearest(const char *word, const char *const *names, size_t n)
 {
     const char *best = NULL;
-    size_t best_distance = MAX_OF(strlen(word) / 3, (size_t)1) + 1;
+    size_t best_distance = MAX_OF((strlen(word) + 2) / 3, (size_t)1) + 1;
     for (size_t i = 0; i < n; i++) {
         bool begins = strlen(word) >= 3 && strncmp(names[i], word, strlen(word)) == 0;
         size_t d = begins ? 1 : distance(word, names[i]);

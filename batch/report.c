@@ -130,6 +130,6 @@ void report_summary(struct report *r)
             most = i;
     }
     if (r->failures[most])
-        message("most common failure, %llu times: %s", (unsigned long long)r->failures[most],
+        message("most common failure (%llu): %s", (unsigned long long)r->failures[most],
                 r->example[most]);
 }

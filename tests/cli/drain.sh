@@ -1,0 +1,29 @@
+small_model
+export NOCTURNE_DB=q.db NOCTURNE_MODEL=model.gguf NOCTURNE_MEMORY=256M
+mkdir docs
+for i in 1 2 3 4 5; do echo "document $i" > docs/$i.txt; done
+seq 1 2000 > docs/long.txt
+nocturne submit -q --batch docs --max-tokens 12 docs > id
+t nocturne run --drain
+t nocturne run --drain --raw
+t nocturne status
+t nocturne wait docs
+nocturne export -b docs -o good.jsonl --errors bad.jsonl; echo "[exit $?]"
+wc -l < good.jsonl
+grep -c '"code":"context_length_exceeded"' bad.jsonl
+t nocturne retry -b docs 1.txt
+t nocturne retry docs
+t nocturne run --drain --raw
+nocturne show -b docs long.txt | grep -c '^job'
+nocturne submit -q --batch other --max-tokens 5 -p x > id
+t nocturne run --drain --raw --memory 1M
+t nocturne run --drain --raw -m missing.gguf
+nocturne pause
+t nocturne run --drain --raw
+nocturne resume 2> .err
+t nocturne run --drain --raw
+nocturne tail -b other prompt > tail.txt
+nocturne export -b other --format jsonl | python3 -c '
+import json, sys
+row = json.load(sys.stdin)
+print(row["state"], row["text"] + "\n" == open("tail.txt").read())'

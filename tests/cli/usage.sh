@@ -1,0 +1,18 @@
+t nocturne
+t nocturne --version
+t nocturne statsu
+t nocturne help nonsense
+t nocturne status --jsno
+t nocturne run --window 22:00-07:00
+t nocturne run
+t nocturne submit --max-tokens
+t nocturne submit --max-tokens 0 -p x
+t nocturne submit --temperature hot -p x
+t nocturne submit -z
+t nocturne status one two
+t nocturne show
+t nocturne list --state lost
+t nocturne export --format xml
+t nocturne export --follow -o file
+t nocturne status
+t nocturne help wait
