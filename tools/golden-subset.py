@@ -2,7 +2,7 @@
 """golden-subset.py FROM TO: the part of the golden data that the repository carries.
 
 FROM is the whole set, TO (tests/fixtures/golden) is written anew in the same layout, with manifests
-that list only what is there: every architecture and every weight format once, within the budget below.
+that list only what is there: every architecture and nearly every weight format once, within the budget below.
 Only the standard library is used.
 """
 import json
@@ -12,10 +12,12 @@ import sys
 
 BUDGET_BYTES = 12 << 20
 
-# Q4_K, Q5_0, Q6_K and Q8_0 are in the Q4_K_M mixtures, Q5_1 is in llama.Q5_K.
-MODELS = ["llama." + t for t in ("F16", "BF16", "Q4_0", "Q4_1", "Q2_K", "Q3_K", "Q5_K")] + [
-    "qwen2.Q4_K_M", "qwen3.F32", "qwen3.Q4_K_M"]
-DEQUANT = ["F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K"]
+# Q4_K, Q5_0, Q6_K and Q8_0 are in the Q4_K_M mixtures, Q5_1 is in llama.Q5_K, IQ4_NL in llama.IQ4_XS.
+# No golden of logits here: F16 and BF16 (1.5 MB each; the whole set has them), NVFP4, Q1_0, Q2_0.
+MODELS = ["llama." + t for t in ("Q4_0", "Q4_1", "Q2_K", "Q3_K", "Q5_K", "IQ4_XS", "TQ1_0", "TQ2_0",
+                                 "MXFP4")] + ["qwen2.Q4_K_M", "qwen3.F32", "qwen3.Q4_K_M"]
+DEQUANT = ["F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K",
+           "IQ4_NL", "IQ4_XS", "TQ1_0", "TQ2_0", "MXFP4", "Q1_0", "Q2_0"]
 TOKENIZERS = ["llama-bpe", "qwen2", "gpt-2", "smollm", "default", "spm"]
 SMOLLM2_CASES = ["capital"]
 

@@ -30,7 +30,8 @@
 #include "engine/quant/quant.h"
 
 /*
- * An activation row for 32-element formats: x = d * q, q in -127..127. d is f32 (not rounded to f16:
+ * An activation row for formats of 32 elements (and of 64 and 128, by parts of 32): x = d * q, q in
+ * -127..127. d is f32 (not rounded to f16:
  * more accurate than ggml's and still inside the golden's tolerance). qsum = q0 + ... + q31, exact,
  * for formats with an offset or a minimum. A block that holds a NaN or an infinity has such a d.
  */

@@ -1,13 +1,15 @@
 /*
- * The blocks of every format, byte for byte as they stand in a file (engine-spec 5.2, 5.3).
+ * The blocks of every format, byte for byte as they stand in a file (engine-spec 5.2 to 5.5).
  *
  * Stays true: members are bytes and 16-bit words only, so a block needs no more than 2-byte alignment,
- * which every row of a tensor has. d, dmin and m are binary16. Bit 0 is the least significant.
+ * which every row of a tensor has (rows of mxfp4 and nvfp4 may have none: their members are bytes).
+ * d, dmin and m are binary16. Bit 0 is the least significant.
  */
 #ifndef ENGINE_QUANT_BLOCKS_H
 #define ENGINE_QUANT_BLOCKS_H
 
 #include <stdint.h>
+#include <string.h>
 
 /* Elements j and j + 16 share byte j: low and high nibble. x = d * (q - 8) */
 struct block_q4_0 {
@@ -88,6 +90,54 @@ struct block_q6_k {
     uint16_t d;
 };
 
+/* Nibbles as in q4_0, but a table gives their values: x = d * codes_iq4[nibble] */
+struct block_iq4_nl {
+    uint16_t d;
+    uint8_t qs[16];
+};
+
+/* Groups of 32 as in iq4_nl: x = d * sc * codes_iq4[nibble] (block_scales_iq4_xs) */
+struct block_iq4_xs {
+    uint16_t d;
+    uint16_t scales_h;   /* two high bits of each group's scale */
+    uint8_t scales_l[4]; /* four low ones, group 2i in the low nibble of byte i */
+    uint8_t qs[128];
+};
+
+/* Nibbles as in q4_0, twice an E2M1 number each: x = 2^(e - 128) * codes_fp4[nibble] */
+struct block_mxfp4 {
+    uint8_t e;
+    uint8_t qs[16];
+};
+
+/*
+ * Ternary: x = d * (q - 1). A byte of tq1_0 holds five base-3 digits (four in qh) as a fraction: times
+ * 3^n modulo 256, then times 3 above the eighth bit, is digit n. Digit n of a run of bytes are
+ * consecutive elements: qs[0..31] elements 0.., qs[32..47] 160.., qh 240...
+ */
+struct block_tq1_0 {
+    uint8_t qs[48];
+    uint8_t qh[4];
+    uint16_t d;
+};
+
+struct block_tq2_0 {
+    uint8_t qs[64]; /* as in q2_k */
+    uint16_t d;
+};
+
+/* 128 elements, bit e % 8 of byte e / 8: x = d where it is set, else -d */
+struct block_q1_0 {
+    uint16_t d;
+    uint8_t qs[16];
+};
+
+/* 64 elements, bits 2 * (e % 4).. of byte e / 4: x = d * (q - 1) */
+struct block_q2_0 {
+    uint16_t d;
+    uint8_t qs[16];
+};
+
 /* The eight 6-bit scales and minima of q4_k and q5_k. */
 static inline void block_scales_k4(const uint8_t s[12], uint8_t sc[8], uint8_t mn[8])
 {
@@ -107,6 +157,25 @@ static inline void block_scales_q3_k(const uint8_t s[12], int8_t sc[16])
         int high = s[8 + g % 4] >> 2 * (g / 4) & 3;
         sc[g] = (int8_t)((low | high << 4) - 32);
     }
+}
+
+/* The eight 6-bit scales of iq4_xs, less 32. */
+static inline void block_scales_iq4_xs(const struct block_iq4_xs *b, int8_t sc[8])
+{
+    for (int g = 0; g < 8; g++) {
+        int low = b->scales_l[g / 2] >> 4 * (g % 2) & 15;
+        int high = b->scales_h >> 2 * g & 3;
+        sc[g] = (int8_t)((low | high << 4) - 32);
+    }
+}
+
+/* The scale of mxfp4: 2^(e - 128), of which the first two are subnormal. */
+static inline float block_scale_mxfp4(uint8_t e)
+{
+    uint32_t bits = e < 2 ? (uint32_t)0x00200000 << e : (uint32_t)(e - 1) << 23;
+    float d;
+    memcpy(&d, &bits, sizeof(d));
+    return d;
 }
 
 #endif

@@ -216,9 +216,10 @@ static bool is_one_of(const char *variant, const char *const *list)
 
 static const char *const float_variants[] = {"F32", "F16", NULL};
 static const char *const bf16_variants[] = {"BF16", NULL};
-static const char *const small_variants[] = {"Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", NULL};
-static const char *const super_variants[] = {"Q2_K", "Q3_K",   "Q4_K", "Q5_K",
-                                             "Q6_K", "Q4_K_M", NULL};
+static const char *const small_variants[] = {"Q8_0", "Q4_0",   "Q4_1",  "Q5_0",
+                                             "Q5_1", "IQ4_NL", "MXFP4", NULL};
+static const char *const super_variants[] = {"Q2_K",   "Q3_K",   "Q4_K",  "Q5_K",  "Q6_K",
+                                             "Q4_K_M", "IQ4_XS", "TQ1_0", "TQ2_0", NULL};
 
 /* The default mode's tolerance; false: a format that the engine does not have. */
 static bool limits_of(const char *variant, struct limits *ret)
@@ -457,8 +458,8 @@ static void use_whole_set(void)
 LONG_TEST(golden_logits_whole_set)
 {
     use_whole_set();
-    check_manifest(check_exact, NULL, 19);
-    check_each_isa(19);
+    check_manifest(check_exact, NULL, 24);
+    check_each_isa(24);
 }
 
 /* ------------------------------------------------------------------ the demo model */

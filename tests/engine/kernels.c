@@ -142,7 +142,8 @@ static size_t columns_of(const struct quant *q, int i)
     static const size_t super_blocks[4] = {1, 2, 3, 6};
     if (q->block_elems == 1)
         return dense[i];
-    return q->block_elems * (q->block_elems == 32 ? blocks[i] : super_blocks[i]);
+    return ALIGN_UP(q->act == ACT_Q8 ? 32 * blocks[i] : 256 * super_blocks[i],
+                    (size_t)q->block_elems);
 }
 
 static void products_match_f64(const struct kernels *k)
@@ -177,6 +178,15 @@ static void set_scales(const struct quant *q, uint8_t *block, uint16_t d, uint16
     case QUANT_INDEX_q6_k:
         at = 208;
         break;
+    case QUANT_INDEX_tq1_0:
+        at = 52;
+        break;
+    case QUANT_INDEX_tq2_0:
+        at = 64;
+        break;
+    case QUANT_INDEX_mxfp4: /* a byte: the exponent, with room for the sums */
+        block[0] = (uint8_t)(d >> 10 & 31 ? (d >> 10 & 31) + 113 : d & 1);
+        return;
     case QUANT_INDEX_q4_1:
     case QUANT_INDEX_q5_1:
     case QUANT_INDEX_q4_k:
@@ -189,6 +199,10 @@ static void set_scales(const struct quant *q, uint8_t *block, uint16_t d, uint16
     case QUANT_INDEX_q4_0:
     case QUANT_INDEX_q5_0:
     case QUANT_INDEX_q8_0:
+    case QUANT_INDEX_iq4_nl:
+    case QUANT_INDEX_iq4_xs:
+    case QUANT_INDEX_q1_0:
+    case QUANT_INDEX_q2_0:
     case QUANT_COUNT:
         break;
     }

@@ -51,7 +51,8 @@ const struct quant *model_tensor_quant(const struct tensor_row *row, const struc
 {
     /* llama.cpp's own fallbacks for rows that are no multiple of 256. */
     static const char *const fallback[][2] = {
-        {"Q2_K", "Q4_0"}, {"Q3_K", "Q4_0"}, {"Q4_K", "Q5_0"}, {"Q5_K", "Q5_1"}, {"Q6_K", "Q8_0"},
+        {"Q2_K", "Q4_0"}, {"Q3_K", "Q4_0"},  {"Q4_K", "Q5_0"},  {"Q5_K", "Q5_1"},
+        {"Q6_K", "Q8_0"}, {"TQ1_0", "Q4_0"}, {"TQ2_0", "Q4_0"}, {"IQ4_XS", "IQ4_NL"},
     };
     if (row->fill == FILL_NORM || row->fill == FILL_BIAS)
         return quant_by_name("F32");

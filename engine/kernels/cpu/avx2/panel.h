@@ -52,15 +52,17 @@ struct panel_source {
     const uint8_t *row[PANEL_LANES];
 };
 
+/* n_blocks are the partner's; of formats with larger blocks, a multiple of those. */
 typedef void panel_open_fn(const struct panel_source *s, size_t n_blocks, struct panel *p);
 
 /* What a format is, as constants that the compiler folds into its instance. */
 struct panel_format {
     panel_open_fn *open;
     enum panel_codes codes;
-    int offset;   /* q - offset is the code: 0, 4, 8, 16, 32 */
+    int offset;   /* q - offset is the code */
     bool has_min; /* partner of 32: m; of 256: dmin and minima */
     size_t block_bytes;
+    size_t n_acts; /* the partner's blocks in one of the format's; 0 for 1 */
 };
 
 /* Bytes [at, at + 16) of each row: out[i] has their i-th 32-bit word, a row a lane. */
@@ -116,6 +118,24 @@ PANEL_INLINE __m256i panel_low_nibbles(__m256i bytes)
 PANEL_INLINE __m256i panel_high_nibbles(__m256i bytes)
 {
     return _mm256_and_si256(_mm256_srli_epi16(bytes, 4), _mm256_set1_epi8(15));
+}
+
+/* Table value i of each byte i of 0..15. */
+PANEL_INLINE __m256i panel_look_up(const int8_t table[16], __m256i bytes)
+{
+    __m128i values = _mm_loadu_si128((const __m128i *)table);
+    return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(values), bytes);
+}
+
+/* Bits [first, first + 4) of each lane's word as its four bytes: that value where set, else 0. */
+PANEL_INLINE __m256i panel_bits(__m256i words, int first, char value)
+{
+    const __m256i select = _mm256_set1_epi32(0x08040201);
+    const __m256i byte = _mm256_setr_epi8(0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12, 0, 0,
+                                          0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12);
+    __m256i spread = _mm256_shuffle_epi8(_mm256_srli_epi32(words, first), byte);
+    __m256i is_set = _mm256_cmpeq_epi8(_mm256_and_si256(spread, select), select);
+    return _mm256_and_si256(is_set, _mm256_set1_epi8(value));
 }
 
 /* Four consecutive bytes, in every lane. */
@@ -218,7 +238,7 @@ PANEL_INLINE void panel_tile_q8k(struct panel_format f, const struct panel *p,
             sum[r] = _mm256_add_epi32(sum[r], dot);
         }
     }
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 8 && (f.has_min || f.offset != 0); i++) {
         for (int r = 0; r < n; r++) {
             __m256i product = _mm256_madd_epi16(panel_spread(x[r]->bsums + 2 * i), p->mn[i]);
             mins[r] = _mm256_add_epi32(mins[r], product);
@@ -301,6 +321,7 @@ PANEL_INLINE void panel_group(struct panel_format f, enum act_kind act, const st
     __m256 acc[PANEL_ROWS];
     const size_t block_elems = act == ACT_Q8 ? 32 : 256;
     const size_t panel_blocks = PANEL_COLS / block_elems;
+    const size_t n_acts = f.n_acts ? f.n_acts : 1;
     const size_t x_block_bytes = act == ACT_Q8 ? sizeof(struct act_q8) : sizeof(struct act_q8k);
     struct panel_rows rows = {
         .x = (const char *)m->x + r0 * m->x_row_bytes, .stride_bytes = m->x_row_bytes, .n = n_rows};
@@ -314,12 +335,13 @@ PANEL_INLINE void panel_group(struct panel_format f, enum act_kind act, const st
     size_t n_blocks = m->n_cols / block_elems;
     for (size_t b = 0; b < n_blocks; b += panel_blocks) {
         size_t n = MIN_OF(n_blocks - b, panel_blocks);
-        panel_prefetch(&s, ahead_bytes, n * f.block_bytes);
+        const size_t n_bytes = n / n_acts * f.block_bytes;
+        panel_prefetch(&s, ahead_bytes, n_bytes);
         f.open(&s, n, &p);
         panel_serve(f, act, &p, n, &rows, acc);
         rows.x += n * x_block_bytes;
         for (size_t lane = 0; lane < PANEL_LANES; lane++)
-            s.row[lane] += n * f.block_bytes;
+            s.row[lane] += n_bytes;
     }
     panel_store(m, r0, n_rows, i, n_lanes, acc);
 }

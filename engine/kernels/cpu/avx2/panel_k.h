@@ -39,4 +39,28 @@ PANEL_INLINE void panel_scales_k4(const __m256i s[3], struct panel *p)
     }
 }
 
+/* All scales one, and minima where the offset needs them. */
+PANEL_INLINE void panel_scales_one(struct panel *p)
+{
+    for (int g = 0; g < 16; g++)
+        p->sc[g] = _mm256_set1_epi16(1);
+    for (int i = 0; i < 8; i++)
+        p->mn[i] = _mm256_set1_epi16(1);
+}
+
+/* The two-bit codes of q2_k and tq2_0, 64 bytes from there. */
+PANEL_INLINE void panel_twos(const struct panel_source *s, size_t at, struct panel *p)
+{
+    for (int i = 0; i < 4; i++) { /* bytes 16i..: half i / 2, columns 16 * (i % 2).. of 32 */
+        __m256i bytes[4];
+        panel_load16(s, at + 16 * (size_t)i, bytes);
+        __m256i *q = p->q + 32 * (i / 2) + 4 * (i % 2);
+        for (int j = 0; j < 4; j++) {
+            for (int c = 0; c < 4; c++)
+                q[8 * j + c] =
+                    _mm256_and_si256(_mm256_srli_epi16(bytes[c], 2 * j), _mm256_set1_epi8(3));
+        }
+    }
+}
+
 #endif

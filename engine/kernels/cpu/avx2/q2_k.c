@@ -14,16 +14,7 @@ PANEL_INLINE void open_panel(const struct panel_source *s, size_t n_blocks, stru
         p->sc[2 * i + 1] = panel_widen(sc, k + 1, k + 1);
         p->mn[i] = panel_widen(panel_high_nibbles(scales[i / 2]), k, k + 1);
     }
-    for (int i = 0; i < 4; i++) { /* bytes 16i.. of qs: half i / 2, columns 16 * (i % 2).. of 32 */
-        __m256i bytes[4];
-        panel_load16(s, offsetof(struct block_q2_k, qs) + 16 * (size_t)i, bytes);
-        __m256i *q = p->q + 32 * (i / 2) + 4 * (i % 2);
-        for (int j = 0; j < 4; j++) {
-            for (int c = 0; c < 4; c++)
-                q[8 * j + c] =
-                    _mm256_and_si256(_mm256_srli_epi16(bytes[c], 2 * j), _mm256_set1_epi8(3));
-        }
-    }
+    panel_twos(s, offsetof(struct block_q2_k, qs), p);
 }
 
 void avx2_matmul_q2_k(const struct matmul *m, size_t first, size_t last)

@@ -1,0 +1,16 @@
+#include "engine/kernels/cpu/generic/blocks.h"
+#include "engine/kernels/cpu/generic/generic.h"
+#include "engine/quant/codes.h"
+
+static void open_block(const void *row, size_t block, struct codes_q8 *out)
+{
+    const struct block_q2_0 *b = (const struct block_q2_0 *)row + block / 2;
+    out->d = quant_f16_to_f32(b->d);
+    out->m = 0;
+    codes_q2_0(b, block % 2, out->q);
+}
+
+void generic_matmul_q2_0(const struct matmul *m, size_t first, size_t last)
+{
+    matmul_q8(m, first, last, open_block);
+}

@@ -1,0 +1,36 @@
+#include "engine/quant/codes.h"
+#include "engine/quant/quant.h"
+#include "engine/quant/synth.h"
+
+static void decode(const void *blocks, float *out, size_t n)
+{
+    const struct block_q1_0 *b = blocks;
+    for (; n > 0; n -= 128, b++) {
+        float d = quant_f16_to_f32(b->d);
+        for (size_t part = 0; part < 4; part++, out += 32) {
+            int8_t q[32];
+            codes_q1_0(b, part, q);
+            for (int j = 0; j < 32; j++)
+                out[j] = d * (float)q[j];
+        }
+    }
+}
+
+static void synthesise(void *block, uint64_t seed, uint64_t index, float rms)
+{
+    struct block_q1_0 *b = block;
+    struct synth s = synth_begin(seed, index);
+    b->d = synth_scale(&s, rms, 1);
+    synth_bytes(&s, b->qs, sizeof(b->qs));
+}
+
+const struct quant quant_q1_0 = {
+    .name = "Q1_0",
+    .index = QUANT_INDEX_q1_0,
+    .ggml_id = 41,
+    .block_elems = 128,
+    .block_bytes = sizeof(struct block_q1_0),
+    .act = ACT_Q8,
+    .decode = decode,
+    .synthesise = synthesise,
+};

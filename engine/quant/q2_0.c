@@ -1,0 +1,37 @@
+#include "engine/quant/codes.h"
+#include "engine/quant/quant.h"
+#include "engine/quant/synth.h"
+
+static void decode(const void *blocks, float *out, size_t n)
+{
+    const struct block_q2_0 *b = blocks;
+    for (; n > 0; n -= 64, b++) {
+        float d = quant_f16_to_f32(b->d);
+        for (size_t part = 0; part < 2; part++, out += 32) {
+            int8_t q[32];
+            codes_q2_0(b, part, q);
+            for (int j = 0; j < 32; j++)
+                out[j] = d * (float)q[j];
+        }
+    }
+}
+
+/* Codes -1..2, all alike: rms 1.2247. */
+static void synthesise(void *block, uint64_t seed, uint64_t index, float rms)
+{
+    struct block_q2_0 *b = block;
+    struct synth s = synth_begin(seed, index);
+    b->d = synth_scale(&s, rms * (1.0f / 1.2247f), 1);
+    synth_bytes(&s, b->qs, sizeof(b->qs));
+}
+
+const struct quant quant_q2_0 = {
+    .name = "Q2_0",
+    .index = QUANT_INDEX_q2_0,
+    .ggml_id = 42,
+    .block_elems = 64,
+    .block_bytes = sizeof(struct block_q2_0),
+    .act = ACT_Q8,
+    .decode = decode,
+    .synthesise = synthesise,
+};
