@@ -64,7 +64,7 @@ TEST(manual_names_no_option_that_does_not_exist)
     const char *at = page.ptr;
     while ((at = strstr(at, "\\-\\-")) != NULL) {
         size_t n = 4;
-        while (islower((unsigned char)at[n]) || strncmp(at + n, "\\-", 2) == 0)
+        while (isalnum((unsigned char)at[n]) || strncmp(at + n, "\\-", 2) == 0)
             n += at[n] == '\\' ? 2 : 1;
         if (!is_flag(at, n))
             test_fail(__FILE__, __LINE__, "%.*s is no option", (int)n, at);

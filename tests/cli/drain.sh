@@ -16,7 +16,7 @@ t nocturne retry docs
 t nocturne run --drain --raw
 nocturne show -b docs long.txt | grep -c '^job'
 nocturne submit -q --batch other --max-tokens 5 -p x > id
-t nocturne run --drain --raw --memory 1M
+nocturne run --drain --raw --memory 1M 2> .err; echo "[exit $?]"; grep -c 'the budget is 1.0 MiB' .err
 t nocturne run --drain --raw -m missing.gguf
 nocturne pause
 t nocturne run --drain --raw
