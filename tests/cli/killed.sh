@@ -12,6 +12,7 @@ calm=$(answers)
 export NOCTURNE_DB=rough.db
 prompts > id
 for signal in KILL TERM KILL INT; do
+    rm -f .run # or the old one is looked at before the new worker has begun
     nocturne run --raw --slots 2 2> .run &
     worker=$!
     until_true grep -q loaded .run
@@ -26,6 +27,7 @@ nocturne list --state done | wc -l
 
 echo '--- one worker at a time'
 prompts > id
+rm -f .run
 nocturne run --raw 2> .run &
 worker=$!
 until_true grep -q loaded .run
