@@ -90,6 +90,61 @@ struct block_q6_k {
     uint16_t d;
 };
 
+/*
+ * Grid formats: indices into tables of eight elements (iq3: four), signs, scales of 3 or 4 bits that
+ * stand for 2 * s + 1 (grid.h takes them apart).
+ */
+
+/* Four indices, then 4 * 7 bits of signs and the scale. x = d / 8 * sc * (+-grid) */
+struct block_iq2_xxs {
+    uint16_t d;
+    uint8_t groups[8][8];
+};
+
+struct block_iq2_xs {
+    uint16_t d;
+    uint16_t qs[32];   /* nine bits of index, seven of signs */
+    uint8_t scales[8]; /* a group's two halves, the first in the low nibble */
+};
+
+struct block_iq2_s {
+    uint16_t d;
+    uint8_t qs[32];
+    uint8_t signs[32];
+    uint8_t qh[8]; /* bits 2i, 2i+1: the high ones of the group's index i */
+    uint8_t scales[8];
+};
+
+/* x = d / 4 * sc * (+-grid) */
+struct block_iq3_xxs {
+    uint16_t d;
+    uint8_t qs[64];
+    uint8_t words[32]; /* a group's 4 * 7 bits of signs and its scale */
+};
+
+/* x = d * sc * (+-grid) */
+struct block_iq3_s {
+    uint16_t d;
+    uint8_t qs[64];
+    uint8_t qh[8]; /* bit i: the high one of the group's index i */
+    uint8_t signs[32];
+    uint8_t scales[4]; /* group 2i in the low nibble of byte i */
+};
+
+/* x = d * sc * (grid +- 1/8), grid -1, 0, 1 */
+struct block_iq1_s {
+    uint16_t d;
+    uint8_t qs[32];
+    uint16_t qh[8]; /* three high bits of each index, three of scale, the sign of 1/8 */
+};
+
+/* The same with a scale for 16 elements and a sign for 8; d is in the top four bits of each scale. */
+struct block_iq1_m {
+    uint8_t qs[32];
+    uint8_t qh[16]; /* a nibble an index: three high bits, and the sign of 1/8 */
+    uint16_t scales[4];
+};
+
 /* Nibbles as in q4_0, but a table gives their values: x = d * codes_iq4[nibble] */
 struct block_iq4_nl {
     uint16_t d;
@@ -167,6 +222,13 @@ static inline void block_scales_iq4_xs(const struct block_iq4_xs *b, int8_t sc[8
         int high = b->scales_h >> 2 * g & 3;
         sc[g] = (int8_t)((low | high << 4) - 32);
     }
+}
+
+/* The scale of iq1_m, a binary16. */
+static inline uint16_t block_scale_iq1_m(const struct block_iq1_m *b)
+{
+    return (uint16_t)(b->scales[0] >> 12 | (b->scales[1] >> 8 & 0x00f0) |
+                      (b->scales[2] >> 4 & 0x0f00) | (b->scales[3] & 0xf000));
 }
 
 /* The scale of mxfp4: 2^(e - 128), of which the first two are subnormal. */

@@ -218,8 +218,9 @@ static const char *const float_variants[] = {"F32", "F16", NULL};
 static const char *const bf16_variants[] = {"BF16", NULL};
 static const char *const small_variants[] = {"Q8_0", "Q4_0",   "Q4_1",  "Q5_0",
                                              "Q5_1", "IQ4_NL", "MXFP4", NULL};
-static const char *const super_variants[] = {"Q2_K",   "Q3_K",   "Q4_K",  "Q5_K",  "Q6_K",
-                                             "Q4_K_M", "IQ4_XS", "TQ1_0", "TQ2_0", NULL};
+static const char *const super_variants[] = {
+    "Q2_K",  "Q3_K",  "Q4_K",    "Q5_K",   "Q6_K",  "Q4_K_M",  "IQ4_XS", "TQ1_0", "TQ2_0",
+    "IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S",  NULL};
 
 /* The default mode's tolerance; false: a format that the engine does not have. */
 static bool limits_of(const char *variant, struct limits *ret)
@@ -458,8 +459,8 @@ static void use_whole_set(void)
 LONG_TEST(golden_logits_whole_set)
 {
     use_whole_set();
-    check_manifest(check_exact, NULL, 24);
-    check_each_isa(24);
+    check_manifest(check_exact, NULL, 33);
+    check_each_isa(33);
 }
 
 /* ------------------------------------------------------------------ the demo model */

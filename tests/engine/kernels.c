@@ -184,6 +184,10 @@ static void set_scales(const struct quant *q, uint8_t *block, uint16_t d, uint16
     case QUANT_INDEX_tq2_0:
         at = 64;
         break;
+    case QUANT_INDEX_iq1_m: /* a nibble above each word of scales */
+        for (int i = 0; i < 4; i++)
+            block[49 + 2 * i] = (uint8_t)((block[49 + 2 * i] & 15) | (d >> 4 * i & 15) << 4);
+        return;
     case QUANT_INDEX_mxfp4: /* a byte: the exponent, with room for the sums */
         block[0] = (uint8_t)(d >> 10 & 31 ? (d >> 10 & 31) + 113 : d & 1);
         return;
@@ -199,6 +203,12 @@ static void set_scales(const struct quant *q, uint8_t *block, uint16_t d, uint16
     case QUANT_INDEX_q4_0:
     case QUANT_INDEX_q5_0:
     case QUANT_INDEX_q8_0:
+    case QUANT_INDEX_iq1_s:
+    case QUANT_INDEX_iq2_xxs:
+    case QUANT_INDEX_iq2_xs:
+    case QUANT_INDEX_iq2_s:
+    case QUANT_INDEX_iq3_xxs:
+    case QUANT_INDEX_iq3_s:
     case QUANT_INDEX_iq4_nl:
     case QUANT_INDEX_iq4_xs:
     case QUANT_INDEX_q1_0:

@@ -3,6 +3,8 @@
 
 #include <stdint.h>
 
+#include "base/sha256.h"
+#include "engine/quant/grid.h"
 #include "tests/test.h"
 
 #define GOLDEN_ELEMS 4096
@@ -89,6 +91,61 @@ TEST(quant_table_is_consistent)
     CHECK_STR(quant_id_name(19), "IQ1_S");
     CHECK(quant_id_name(4) == NULL);
     CHECK(quant_id_name(43) == NULL);
+}
+
+/* Expanded entries back to the packed words that the checksums of tools/make-grids.py are of. */
+static void add_entry(struct sha256 *h, uint64_t entry, int n, const char *values, int bits)
+{
+    unsigned packed = 0;
+    for (int j = 0; j < n; j++) {
+        const char *found = memchr(values, (int)(entry >> 8 * j & 255), n == 8 ? 3 : 8);
+        CHECK(found != NULL);
+        packed |= (unsigned)(found - values) << bits * j;
+    }
+    sha256_add(h, (const uint8_t[2]){(uint8_t)packed, (uint8_t)(packed >> 8)}, 2);
+}
+
+static void check_grid(const uint64_t *eights, const uint32_t *fours, size_t n, const char *values,
+                       const char *want)
+{
+    struct sha256 h;
+    uint8_t digest[32];
+    char hex[65];
+    sha256_init(&h);
+    for (size_t i = 0; i < n; i++) {
+        if (eights)
+            add_entry(&h, eights[i], 8, values, 2);
+        else
+            add_entry(&h, fours[i], 4, values, 4);
+    }
+    sha256_end(&h, digest);
+    sha256_hex(digest, hex);
+    hex[16] = '\0';
+    CHECK_STR(hex, want);
+}
+
+TEST(quant_grids_have_their_checksums)
+{
+    check_grid(grid_iq2_xxs, NULL, 256, "\x08\x19\x2b", "915952ebc4af8ddb");
+    check_grid(grid_iq2_xs, NULL, 512, "\x08\x19\x2b", "f66435966ca8d64e");
+    check_grid(grid_iq2_s, NULL, 1024, "\x08\x19\x2b", "e6e75e121b65e8af");
+    check_grid(NULL, grid_iq3_xxs, 256, "\x04\x0c\x14\x1c\x24\x2c\x34\x3e", "15d5c59616fa9370");
+    check_grid(NULL, grid_iq3_s, 512, "\x01\x03\x05\x07\x09\x0b\x0d\x0f", "881df6ab9508749c");
+    check_grid(grid_iq1, NULL, 2048, "\x00\x08\x10", "e9ffebfc997ad602");
+}
+
+/* Both ways to the signs: 28 packed bits, and seven in each byte. */
+TEST(quant_grid_signs_are_even)
+{
+    for (uint32_t i = 0; i < 128; i++) {
+        const uint32_t want = i | (uint32_t)(__builtin_popcount(i) & 1) << 7;
+        const uint32_t other = 127 - i;
+        const uint32_t want_other = other | (uint32_t)(__builtin_popcount(other) & 1) << 7;
+        CHECK_INT(grid_even_signs(i | other << 8 | i << 16 | other << 24),
+                  want | want_other << 8 | want << 16 | want_other << 24);
+        CHECK_INT(grid_packed_signs(i | other << 7 | i << 14 | other << 21 | 0xf0000000),
+                  want | want_other << 8 | want << 16 | want_other << 24);
+    }
 }
 
 /* A weight row of any bytes decodes without a trap; under UBSan this is the proof. */

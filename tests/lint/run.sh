@@ -76,6 +76,7 @@ stage files rule files $all
 stage text rule text $all
 stage state rule state $sources
 stage rows rule rows $all $tables
+stage grids python3 tools/make-grids.py --check
 stage headers header_alone
 stage format format
 stage tidy tidy

@@ -51,8 +51,10 @@ const struct quant *model_tensor_quant(const struct tensor_row *row, const struc
 {
     /* llama.cpp's own fallbacks for rows that are no multiple of 256. */
     static const char *const fallback[][2] = {
-        {"Q2_K", "Q4_0"}, {"Q3_K", "Q4_0"},  {"Q4_K", "Q5_0"},  {"Q5_K", "Q5_1"},
-        {"Q6_K", "Q8_0"}, {"TQ1_0", "Q4_0"}, {"TQ2_0", "Q4_0"}, {"IQ4_XS", "IQ4_NL"},
+        {"Q2_K", "Q4_0"},      {"Q3_K", "Q4_0"},      {"Q4_K", "Q5_0"},    {"Q5_K", "Q5_1"},
+        {"Q6_K", "Q8_0"},      {"TQ1_0", "Q4_0"},     {"TQ2_0", "Q4_0"},   {"IQ4_XS", "IQ4_NL"},
+        {"IQ3_S", "IQ4_NL"},   {"IQ3_XXS", "IQ4_NL"}, {"IQ2_S", "IQ4_NL"}, {"IQ2_XS", "IQ4_NL"},
+        {"IQ2_XXS", "IQ4_NL"}, {"IQ1_M", "IQ4_NL"},   {"IQ1_S", "IQ4_NL"},
     };
     if (row->fill == FILL_NORM || row->fill == FILL_BIAS)
         return quant_by_name("F32");
