@@ -18,7 +18,6 @@ static const struct other_type other_types[] = {
     {26, {1, 4}},     /* I32 */
     {27, {1, 8}},     /* I64 */
     {28, {1, 8}},     /* F64 */
-    {40, {64, 36}},   /* NVFP4 */
 };
 
 bool gguf_layout_of(uint32_t ggml_id, struct gguf_layout *ret)

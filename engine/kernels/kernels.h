@@ -15,7 +15,8 @@
  * The order, for block formats on every ISA: the integer dot product of a block (with its integer
  * scales) is exact; then, over blocks in ascending order from 0,
  *     acc += d_act * (d_w * dot + min_w * sum_act)
- * one accumulator per output. For f32, f16 and bf16 an ISA says its lanes in its dense.c.
+ * one accumulator per output. (nvfp4, whose scales are for 16 elements, has d_w0 * dot0 + d_w1 * dot1
+ * in place of d_w * dot.) For f32, f16 and bf16 an ISA says its lanes in its dense.c.
  *
  * Called from inside parallel_for ranges: nothing here starts threads.
  */

@@ -165,6 +165,12 @@ struct block_mxfp4 {
     uint8_t qs[16];
 };
 
+/* 64 elements, a scale for 16 (block_scale_nvfp4): element 16s + j and 16s + 8 + j share qs[8s + j] */
+struct block_nvfp4 {
+    uint8_t d[4];
+    uint8_t qs[32];
+};
+
 /*
  * Ternary: x = d * (q - 1). A byte of tq1_0 holds five base-3 digits (four in qh) as a fraction: times
  * 3^n modulo 256, then times 3 above the eighth bit, is digit n. Digit n of a run of bytes are
@@ -238,6 +244,18 @@ static inline float block_scale_mxfp4(uint8_t e)
     float d;
     memcpy(&d, &bits, sizeof(d));
     return d;
+}
+
+/*
+ * Half of an unsigned E4M3 number, as codes_fp4 are twice theirs. Its bits, as those of an f32, are worth
+ * 2^-120 of it, subnormal ones too; 0x7f is no number and counts as 0.
+ */
+static inline float block_scale_nvfp4(uint8_t d)
+{
+    uint32_t bits = (d & 0x7f) == 0x7f ? 0 : (uint32_t)(d & 0x7f) << 20;
+    float f;
+    memcpy(&f, &bits, sizeof(f));
+    return f * 0x1p119f;
 }
 
 #endif

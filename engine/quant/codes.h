@@ -94,10 +94,22 @@ static inline void codes_iq4(const uint8_t qs[16], int8_t q[32])
     codes_table(qs, value, q);
 }
 
-static inline void codes_mxfp4(const uint8_t qs[16], int8_t q[32])
+static inline void codes_fp4(const uint8_t qs[16], int8_t q[32])
 {
     static const int8_t value[16] = {CODES_FP4};
     codes_table(qs, value, q);
+}
+
+/* Elements 32 * part .. of a block. */
+static inline void codes_nvfp4(const struct block_nvfp4 *b, size_t part, int8_t q[32])
+{
+    static const int8_t value[16] = {CODES_FP4};
+    for (size_t j = 0; j < 16; j++) {
+        uint8_t byte = b->qs[16 * part + j];
+        int8_t *out = q + 16 * (j / 8) + j % 8;
+        out[0] = value[byte & 15];
+        out[8] = value[byte >> 4];
+    }
 }
 
 /* The digits of n bytes, all first ones first. */

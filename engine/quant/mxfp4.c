@@ -7,7 +7,7 @@ static void decode(const void *blocks, float *out, size_t n)
     const struct block_mxfp4 *b = blocks;
     for (; n > 0; n -= 32, out += 32, b++) {
         int8_t q[32];
-        codes_mxfp4(b->qs, q);
+        codes_fp4(b->qs, q);
         float d = block_scale_mxfp4(b->e);
         for (int j = 0; j < 32; j++)
             out[j] = d * (float)q[j];

@@ -188,6 +188,10 @@ static void set_scales(const struct quant *q, uint8_t *block, uint16_t d, uint16
         for (int i = 0; i < 4; i++)
             block[49 + 2 * i] = (uint8_t)((block[49 + 2 * i] & 15) | (d >> 4 * i & 15) << 4);
         return;
+    case QUANT_INDEX_nvfp4: /* four bytes: all kinds of them, large and small as d is */
+        for (int i = 0; i < 4; i++)
+            block[i] = (uint8_t)((d >> 7) + 3 * i);
+        return;
     case QUANT_INDEX_mxfp4: /* a byte: the exponent, with room for the sums */
         block[0] = (uint8_t)(d >> 10 & 31 ? (d >> 10 & 31) + 113 : d & 1);
         return;

@@ -61,6 +61,8 @@ struct panel_format {
     enum panel_codes codes;
     int offset;   /* q - offset is the code */
     bool has_min; /* partner of 32: m; of 256: dmin and minima */
+    bool
+        halves; /* partner of 32: m is the scale of a block's second half; signed codes, no offset */
     size_t block_bytes;
     size_t n_acts; /* the partner's blocks in one of the format's; 0 for 1 */
 };
@@ -224,6 +226,23 @@ PANEL_INLINE void panel_tile_q8(struct panel_format f, const struct panel *p, si
         acc[r] = a[r];
 }
 
+/* The same where both halves of a block have scales of their own. */
+PANEL_INLINE void panel_tile_halves(struct panel_format f, const struct panel *p, size_t n_blocks,
+                                    const struct act_q8 *const *x, __m256 *acc, int n)
+{
+    const __m256i ones = _mm256_set1_epi16(1);
+    for (size_t b = 0; b < n_blocks; b++) {
+        const __m256i *w = p->q + 8 * b;
+        for (int r = 0; r < n; r++) {
+            const struct act_q8 *xb = x[r] + b;
+            __m256 low = _mm256_cvtepi32_ps(panel_dot(f.codes, w, xb->q, ones));
+            __m256 high = _mm256_cvtepi32_ps(panel_dot(f.codes, w + 4, xb->q + 16, ones));
+            __m256 t = _mm256_fmadd_ps(p->m[b], high, _mm256_mul_ps(p->d[b], low));
+            acc[r] = _mm256_fmadd_ps(_mm256_set1_ps(xb->d), t, acc[r]);
+        }
+    }
+}
+
 /* The same for a super-block. */
 PANEL_INLINE void panel_tile_q8k(struct panel_format f, const struct panel *p,
                                  const struct act_q8k *const *x, __m256 *acc, int n)
@@ -269,7 +288,9 @@ PANEL_INLINE void panel_tile(struct panel_format f, enum act_kind act, const str
     const void *x[4];
     for (int i = 0; i < n; i++)
         x[i] = rows->x + (r + (size_t)i) * rows->stride_bytes;
-    if (act == ACT_Q8)
+    if (f.halves)
+        panel_tile_halves(f, p, n_blocks, (const struct act_q8 *const *)x, acc + r, n);
+    else if (act == ACT_Q8)
         panel_tile_q8(f, p, n_blocks, (const struct act_q8 *const *)x, acc + r, n);
     else
         panel_tile_q8k(f, p, (const struct act_q8k *const *)x, acc + r, n);

@@ -12,9 +12,10 @@
 
 #define BLOCKS_ROWS 64
 
-/* x = d * q + m */
+/* x = d * q + m; where scales are for 16, d_high is that of the second half and m is none. */
 struct codes_q8 {
     float d;
+    float d_high;
     float m;
     int8_t q[32];
 };
@@ -29,6 +30,7 @@ struct codes_q8k {
 };
 
 typedef void open_q8_fn(const void *row, size_t block, struct codes_q8 *out);
+typedef float dot_q8_fn(const struct codes_q8 *w, const struct act_q8 *x);
 typedef void open_q8k_fn(const void *row, size_t block, struct codes_q8k *out);
 
 static inline int32_t dot_i8(const int8_t *a, const int8_t *b, int n)
@@ -42,6 +44,12 @@ static inline int32_t dot_i8(const int8_t *a, const int8_t *b, int n)
 static inline float dot_q8(const struct codes_q8 *w, const struct act_q8 *x)
 {
     return x->d * (w->d * (float)dot_i8(w->q, x->q, 32) + w->m * x->qsum);
+}
+
+static inline float dot_q8_halves(const struct codes_q8 *w, const struct act_q8 *x)
+{
+    float low = w->d * (float)dot_i8(w->q, x->q, 16);
+    return x->d * (low + w->d_high * (float)dot_i8(w->q + 16, x->q + 16, 16));
 }
 
 static inline float dot_q8k(const struct codes_q8k *w, const struct act_q8k *x)
@@ -65,8 +73,8 @@ static inline const void *blocks_w(const struct matmul *m, size_t row)
     return (const char *)m->w + row * m->w_row_bytes;
 }
 
-static inline void matmul_q8(const struct matmul *m, size_t first, size_t last,
-                             open_q8_fn *open_block)
+static inline void matmul_q8_by(const struct matmul *m, size_t first, size_t last,
+                                open_q8_fn *open_block, dot_q8_fn *dot)
 {
     struct codes_q8 w;
     for (size_t r0 = 0; r0 < m->n_rows; r0 += BLOCKS_ROWS) {
@@ -76,12 +84,18 @@ static inline void matmul_q8(const struct matmul *m, size_t first, size_t last,
             for (size_t b = 0; b < m->n_cols / 32; b++) {
                 open_block(blocks_w(m, i), b, &w);
                 for (size_t r = 0; r < n; r++)
-                    acc[r] += dot_q8(&w, (const struct act_q8 *)blocks_x(m, r0 + r) + b);
+                    acc[r] += dot(&w, (const struct act_q8 *)blocks_x(m, r0 + r) + b);
             }
             for (size_t r = 0; r < n; r++)
                 m->y[(r0 + r) * m->y_stride + i] = acc[r];
         }
     }
+}
+
+static inline void matmul_q8(const struct matmul *m, size_t first, size_t last,
+                             open_q8_fn *open_block)
+{
+    matmul_q8_by(m, first, last, open_block, dot_q8);
 }
 
 static inline void matmul_q8k(const struct matmul *m, size_t first, size_t last,
