@@ -76,6 +76,15 @@ static int print_request_json(struct command_context *c, const struct queue_show
     return output_json(c->out, o, true, e);
 }
 
+/* An attempt that was given back has no times. */
+static void put_cost(struct output *out, const char *what, int64_t tokens, int64_t ms)
+{
+    output_put(out, "%s %lld tokens", what, (long long)tokens);
+    if (ms)
+        output_put(out, " in %lld ms", (long long)ms);
+    output_put(out, ", ");
+}
+
 static void print_attempt(struct output *out, const struct queue_attempt_info *a)
 {
     const struct queue_timing *t = &a->timing;
@@ -83,13 +92,12 @@ static void print_attempt(struct output *out, const struct queue_attempt_info *a
     output_put(out, "  attempt %lld  %s  %s, waited %s\n", (long long)a->attempt,
                view_time(a->claimed_us, from), a->end ? a->end : "running",
                str_format_duration(a->wait_us / 1000000, wait));
-    if (t->prefill_tokens || t->decode_tokens)
-        output_put(
-            out,
-            "             prompt %lld tokens in %lld ms, answer %lld tokens in %lld ms, %lld "
-            "resumed\n",
-            (long long)t->prefill_tokens, (long long)t->prefill_ms, (long long)t->decode_tokens,
-            (long long)t->decode_ms, (long long)t->resumed_tokens);
+    if (t->prefill_tokens || t->decode_tokens) {
+        output_put(out, "             ");
+        put_cost(out, "prompt", t->prefill_tokens, t->prefill_ms);
+        put_cost(out, "answer", t->decode_tokens, t->decode_ms);
+        output_put(out, "%lld resumed\n", (long long)t->resumed_tokens);
+    }
     cJSON *error = a->error_json ? cJSON_Parse(a->error_json) : NULL;
     const char *text = view_error_text(error);
     if (text)

@@ -34,7 +34,10 @@ bool output_broken(const struct output *o);
 
 void output_put(struct output *o, const char *fmt, ...) ATTR_PRINTF(2, 3);
 void output_bytes(struct output *o, struct str s);
-/* One JSON value and a newline; `pretty` indents. Takes the value and frees it; NULL: out of memory. */
+/*
+ * One JSON value and a newline; `pretty` indents, whole numbers keep every digit. Takes the value and
+ * frees it; NULL: out of memory.
+ */
 int output_json(struct output *o, cJSON *value, bool pretty, struct error *e);
 
 enum output_color { OUTPUT_RED, OUTPUT_GREEN, OUTPUT_YELLOW, OUTPUT_BOLD, OUTPUT_DIM };
