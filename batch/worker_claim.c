@@ -22,14 +22,13 @@ static struct running *free_entry(struct worker *w)
 }
 
 /* Takes the claim out of its list. */
-static struct running *take(struct worker *w, struct queue_claim *from, struct error *e)
+static int take(struct worker *w, struct queue_claim *from, struct error *e)
 {
     struct running *r = free_entry(w);
     struct queue_claim *own = mem_alloc(sizeof(*own));
     if (!r || !own) {
         mem_free(own);
-        error_set(e, ERROR_NOMEM, "out of memory for a job");
-        return NULL;
+        return error_set(e, ERROR_NOMEM, "out of memory for a job");
     }
     *own = *from;
     memset(from, 0, sizeof(*from));
@@ -46,7 +45,7 @@ static struct running *take(struct worker *w, struct queue_claim *from, struct e
     machine_trouble(&r->before);
     r->queued_ms = MAX_OF(clock_wall_us() - own->created_us, (int64_t)0) / 1000;
     w->n_used++;
-    return r;
+    return 0;
 }
 
 void worker_drop(struct worker *w, struct running *r)
@@ -129,7 +128,10 @@ static int check_model(const struct worker *w, const struct running *r, struct e
                      (int)MIN_OF(name.len, (size_t)200), name.ptr, w->model);
 }
 
-/* Reads the body; what is wrong with it becomes the job's end. */
+/*
+ * Reads the body; what is wrong with it becomes the job's end. When the database cannot be written
+ * now nothing has happened, and it is called again.
+ */
 static int prepare(struct worker *w, struct running *r, struct error *e)
 {
     struct queue_claim *c = r->claim;
@@ -147,13 +149,17 @@ static int prepare(struct worker *w, struct running *r, struct error *e)
         return worker_fail(w, r, &why, &refusal, e);
     fingerprint(w, r);
     rc = load_progress(w, r, e);
-    if (rc)
+    if (rc) {
+        job_request_release(&r->request);
+        buf_clear(&r->prompt);
         return rc;
+    }
     struct engine_request *q = &r->request.engine;
     q->tag = (uint64_t)c->job;
     q->submitted_us = c->created_us;
     q->resume = (const int32_t *)(const void *)r->resume.ptr;
     q->n_resume = r->resume.len / sizeof(int32_t);
+    r->prepared = true;
     return 0;
 }
 
@@ -163,7 +169,10 @@ static int offer_one(struct worker *w, struct running *r, struct error *e)
 {
     struct error why = {0};
     enum engine_admission answer = ENGINE_BUSY;
-    int rc = engine_submit(w->engine, &r->request.engine, &answer, &why);
+    int rc = r->prepared ? 0 : prepare(w, r, e);
+    if (rc || r->ended)
+        return rc;
+    rc = engine_submit(w->engine, &r->request.engine, &answer, &why);
     if (rc)
         return worker_fail(w, r, &why, NULL, e);
     r->admitted = answer == ENGINE_ADMITTED;
@@ -190,6 +199,7 @@ int worker_offer(struct worker *w, struct error *e)
         if (waiting(&w->run[i]))
             rc = offer_one(w, &w->run[i], e);
     }
+    w->offer |= rc != 0;
     return rc;
 }
 
@@ -205,16 +215,15 @@ static bool may_claim(const struct worker *w)
     return true;
 }
 
+/* Takes them all before anything else can fail: they are running in the queue and belong here. */
 int worker_claim(struct worker *w, struct error *e)
 {
     if (!may_claim(w))
         return 0;
     struct queue_claims claims = {0};
     int rc = queue_claim(w->row, w->n_slots - w->n_used, &claims, e);
-    for (size_t i = 0; i < claims.n && rc == 0; i++) {
-        struct running *r = take(w, &claims.item[i], e);
-        rc = r ? prepare(w, r, e) : -ERROR_NOMEM;
-    }
+    for (size_t i = 0; i < claims.n && rc == 0; i++)
+        rc = take(w, &claims.item[i], e);
     w->offer |= claims.n > 0;
     queue_claims_release(&claims);
     return rc;

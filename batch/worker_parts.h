@@ -24,6 +24,7 @@
 
 struct running {
     bool used;
+    bool prepared;           /* its body and its progress have been read */
     bool admitted;           /* a sequence of the engine */
     bool ended;              /* what `end` says waits to be saved */
     bool begun;              /* a token of this attempt has been saved */
