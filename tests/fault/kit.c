@@ -225,6 +225,16 @@ struct queue_counts drill_counts(struct queue *q)
     return counts;
 }
 
+bool drill_is_worker(struct queue *q, pid_t pid)
+{
+    struct error e = {0};
+    struct queue_status s = {0};
+    CHECK_OK(queue_status(q, NULL, &s, &e), &e);
+    bool yes = s.worker.present && s.worker.pid == pid;
+    queue_status_release(&s);
+    return yes;
+}
+
 void drill_check_all_done(const char *db, int n)
 {
     struct error e = {0};
@@ -245,30 +255,30 @@ void drill_until(struct queue *q, enum queue_state state, uint64_t at_least)
     }
 }
 
-/* The saved bytes of the running job that has most. */
-static size_t best_progress(struct queue *q)
+/* How many running jobs have saved anything. */
+static size_t count_progress(struct queue *q)
 {
     struct error e = {0};
     struct queue_requests list = {0};
     const struct queue_filter running = {.states = 1u << QUEUE_RUNNING};
-    size_t best = 0;
+    size_t n = 0;
     CHECK_OK(queue_requests(q, &running, &list, &e), &e);
     for (size_t i = 0; i < list.n; i++) {
         struct queue_tail tail = {0};
         struct buf out;
         buf_init(&out, FILE_MAX_BYTES);
         CHECK_OK(queue_tail(q, list.item[i].id, &tail, &out, &e), &e);
-        best = MAX_OF(best, out.len);
+        n += out.len > 0;
         buf_release(&out);
     }
     queue_requests_release(&list);
-    return best;
+    return n;
 }
 
-void drill_until_progress(struct queue *q, size_t bytes)
+void drill_until_progress(struct queue *q, size_t n_jobs)
 {
     int64_t until_us = clock_mono_us() + PATIENCE_US;
-    while (best_progress(q) < bytes) {
+    while (count_progress(q) < n_jobs) {
         CHECK(clock_mono_us() < until_us);
         clock_sleep_us(POLL_US);
     }

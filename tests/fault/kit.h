@@ -60,12 +60,14 @@ char *drill_calm_answers(const char *jobs, const char *name, int n);
 
 struct queue *drill_open(const char *db);
 struct queue_counts drill_counts(struct queue *q);
+/* Whether that process is the one whose row is live. */
+bool drill_is_worker(struct queue *q, pid_t pid);
 /* The database is whole and exactly n requests are there, all done. */
 void drill_check_all_done(const char *db, int n);
 /* Waits until this many requests of the state are there. */
 void drill_until(struct queue *q, enum queue_state state, uint64_t at_least);
-/* Waits until a running job has saved this many bytes of progress. */
-void drill_until_progress(struct queue *q, size_t bytes);
+/* Waits until so many running jobs have saved progress. */
+void drill_until_progress(struct queue *q, size_t n_jobs);
 
 /* ---- Files ---- */
 

@@ -26,23 +26,13 @@ static enum queue_state state_of(struct queue *q, const char *custom_id)
     return state;
 }
 
-/* What a dead worker ran stays running until the next one has taken its place. */
-static bool is_worker(struct queue *q, pid_t pid)
-{
-    struct error e = {0};
-    struct queue_status s = {0};
-    CHECK_OK(queue_status(q, NULL, &s, &e), &e);
-    bool yes = s.worker.present && s.worker.pid == pid;
-    queue_status_release(&s);
-    return yes;
-}
-
 /* One life of the worker; whether it died of the poison. */
 static bool dies(struct queue *q)
 {
     pid_t pid = drill_start("poison.db", WORKER);
     while (drill_alive(pid)) {
-        if (is_worker(q, pid) && state_of(q, "poison") == QUEUE_RUNNING) {
+        /* What a dead worker ran stays running until the next one has taken its place. */
+        if (drill_is_worker(q, pid) && state_of(q, "poison") == QUEUE_RUNNING) {
             kill(pid, SIGKILL);
             CHECK_INT(drill_wait(pid), 128 + SIGKILL);
             return true;

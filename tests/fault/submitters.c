@@ -4,8 +4,8 @@
 #include "tests/fault/kit.h"
 
 #define SUBMITTERS 8
-#define ROUNDS 3
-#define JOBS 20
+#define ROUNDS 2
+#define JOBS 15
 
 TEST(submitters_in_parallel_beside_a_worker_lose_nothing)
 {
