@@ -73,7 +73,11 @@ int worker_look(struct worker *w, struct error *e)
     rc = scan(w, e);
     if (rc == 0)
         rc = drop_refused(w, e);
-    return rc ? rc : obey_pause(w, e);
+    if (rc == 0)
+        rc = obey_pause(w, e);
+    if (rc)
+        w->next_scan_us = 0; /* what has changed has not been seen to */
+    return rc;
 }
 
 int worker_idle(struct worker *w, bool *ret_drained, struct error *e)

@@ -22,13 +22,19 @@ static int make_piece(struct running *r, struct error *e)
                      r->tokens.len / sizeof(int32_t), e);
 }
 
+/* Whether what it has got goes on counting: an answer or an error replaces it. */
+static bool has_progress(const struct running *r)
+{
+    return r->used && r->tokens.len && (!r->ended || r->end.kind == QUEUE_END_RELEASE);
+}
+
 static int save_progress(struct worker *w, struct error *e)
 {
     size_t n = 0;
     int rc = 0;
     for (size_t i = 0; i < w->n_slots && rc == 0; i++) {
         struct running *r = &w->run[i];
-        if (!r->used || r->ended || r->tokens.len == 0)
+        if (!has_progress(r))
             continue;
         rc = make_piece(r, e);
         w->progress[n] = (struct queue_progress){.job = r->claim->job,
@@ -129,22 +135,22 @@ int worker_save(struct worker *w, struct error *e)
     return rc ? rc : save_ends(w, e);
 }
 
+/*
+ * The engine has forgotten the jobs even when the database cannot be written now: then the next
+ * worker_save gives them back.
+ */
 int worker_give_back(struct worker *w, struct error *e)
 {
     for (size_t i = 0; i < w->n_slots; i++) {
-        if (w->run[i].used)
-            engine_cancel(w->engine, (uint64_t)w->run[i].claim->job);
-    }
-    int rc = save_progress(w, e);
-    for (size_t i = 0; i < w->n_slots && rc == 0; i++) {
         struct running *r = &w->run[i];
         if (!r->used || r->ended)
             continue;
+        engine_cancel(w->engine, (uint64_t)r->claim->job);
         r->end = (struct queue_end){
             .job = r->claim->job, .attempt = r->claim->attempt, .kind = QUEUE_END_RELEASE};
         r->usage.completion_tokens = r->n_decoded;
         r->usage.prompt_tokens = r->prefilled;
         r->ended = true;
     }
-    return rc ? rc : save_ends(w, e);
+    return worker_save(w, e);
 }
