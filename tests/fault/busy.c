@@ -10,23 +10,25 @@
 
 #define DB "busy.db"
 #define JOBS 12
+#define HOLD_MAX_US 20000
 
-/* Holds the lock half of the time, in stretches of up to max_ms, while the process lives. */
-static void storm(pid_t pid, int max_ms)
+static sqlite3 *open_raw(void)
 {
     sqlite3 *db = NULL;
     CHECK_INT(sqlite3_open(DB, &db), SQLITE_OK);
     CHECK_INT(sqlite3_exec(db, "PRAGMA wal_autocheckpoint = 0", NULL, NULL, NULL), SQLITE_OK);
     CHECK_INT(sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL), SQLITE_OK);
-    for (uint64_t i = 0; drill_alive(pid); i++) {
-        /* As soon as it is free: between two commits of the worker, too. */
-        while (sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK)
-            clock_sleep_us(50);
-        clock_sleep_us((int64_t)(rng_u64(1, i) % (uint64_t)max_ms) * 1000);
-        CHECK_INT(sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL), SQLITE_OK);
-        clock_sleep_us((int64_t)(rng_u64(2, i) % (uint64_t)max_ms) * 1000);
-    }
-    CHECK_INT(sqlite3_close(db), SQLITE_OK);
+    return db;
+}
+
+/* Takes the lock as soon as it is free, between two commits of the worker too, and holds it. */
+static void hold(sqlite3 *db, uint64_t number)
+{
+    while (sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK)
+        clock_sleep_us(50);
+    clock_sleep_us((int64_t)(rng_u64(1, number) % HOLD_MAX_US));
+    CHECK_INT(sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL), SQLITE_OK);
+    clock_sleep_us((int64_t)(rng_u64(2, number) % HOLD_MAX_US));
 }
 
 static char *take_line(char **text)
@@ -72,7 +74,10 @@ TEST(busy_database_delays_the_worker_and_loses_nothing)
     pid = drill_start(DB, DRILL_RUN "--slots 12 --drain --busy-timeout 2ms 2>err.txt");
     while (!drill_is_worker(q, pid))
         clock_sleep_us(1000);
-    storm(pid, 20);
+    sqlite3 *raw = open_raw();
+    for (uint64_t i = 0; drill_alive(pid); i++)
+        hold(raw, i);
+    CHECK_INT(sqlite3_close(raw), SQLITE_OK);
     CHECK_INT(drill_wait(pid), 0);
     queue_close(q);
     CHECK(drill_file_says("err.txt", "begins again"));
@@ -81,4 +86,37 @@ TEST(busy_database_delays_the_worker_and_loses_nothing)
                   drill_calm_answers("jobs.jsonl", "busy", JOBS));
     test_note("busy %d times, %d jobs began again", drill_count("err.txt", "trying again"),
               drill_count("err.txt", "begins again"));
+}
+
+TEST(busy_database_while_people_pause_and_resume)
+{
+    const struct drill_jobs jobs = {.n = JOBS, .max_tokens = 200, .name = "busy"};
+    struct error e = {0};
+    drill_write_jobs("jobs.jsonl", &jobs);
+    drill_model(2048);
+    char *calm = drill_calm_answers("jobs.jsonl", "busy", JOBS);
+    drill_submit(DB, "jobs.jsonl");
+    struct queue *q = drill_open(DB);
+    sqlite3 *raw = open_raw();
+    pid_t pid = drill_start(DB, DRILL_RUN "--slots 4 --busy-timeout 2ms 2>err.txt");
+    while (!drill_is_worker(q, pid))
+        clock_sleep_us(1000);
+    for (uint64_t i = 0; drill_counts(q).state[QUEUE_DONE] < JOBS; i++) {
+        if (i == 8)
+            CHECK_OK(queue_pause(q, str_of("tea"), &e), &e);
+        if (i == 20)
+            CHECK_OK(queue_resume(q, &e), &e);
+        hold(raw, i);
+        CHECK(drill_alive(pid));
+    }
+    CHECK_INT(sqlite3_close(raw), SQLITE_OK);
+    queue_close(q);
+    kill(pid, SIGTERM);
+    CHECK_INT(drill_wait(pid), 0);
+    char *answers = drill_answers(DB, "busy", JOBS);
+    CHECK_STR(answers, calm);
+    drill_check_all_done(DB, JOBS);
+    test_note("paused %d times", drill_count("err.txt", "paused;"));
+    mem_free(answers);
+    mem_free(calm);
 }
