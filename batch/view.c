@@ -36,12 +36,20 @@ const char *view_time(int64_t wall_us, char out[32])
     return out;
 }
 
+/* What is worth saying: both bits go in one step, and "being submitted" looks like a stuck submit. */
+static unsigned told_hold(enum queue_state state, unsigned hold)
+{
+    if (state != QUEUE_HELD)
+        return 0;
+    return hold & QUEUE_HOLD_DEPENDENCY ? hold & ~QUEUE_HOLD_SUBMITTING : hold;
+}
+
 const char *view_state(enum queue_state state, unsigned hold, char out[64])
 {
     snprintf(out, 64, "%s", queue_state_name(state));
-    for (size_t i = 0; state == QUEUE_HELD && i < ARRAY_LEN(holds); i++) {
+    for (size_t i = 0; i < ARRAY_LEN(holds); i++) {
         size_t used = strlen(out);
-        if (hold & holds[i].bit)
+        if (told_hold(state, hold) & holds[i].bit)
             snprintf(out + used, 64 - used, ", %s", holds[i].text);
     }
     return out;
@@ -79,8 +87,8 @@ cJSON *view_request(const struct queue_request *r)
     cJSON_AddStringToObject(o, "custom_id", r->custom_id);
     cJSON_AddStringToObject(o, "state", queue_state_name(r->state));
     cJSON *held = cJSON_AddArrayToObject(o, "held");
-    for (size_t i = 0; r->state == QUEUE_HELD && i < ARRAY_LEN(holds); i++) {
-        if (r->hold & holds[i].bit)
+    for (size_t i = 0; i < ARRAY_LEN(holds); i++) {
+        if (told_hold(r->state, r->hold) & holds[i].bit)
             cJSON_AddItemToArray(held, cJSON_CreateString(holds[i].name));
     }
     cJSON_AddNumberToObject(o, "priority", r->priority);

@@ -68,9 +68,14 @@ int worker_look(struct worker *w, struct error *e)
     int rc = queue_watch_poll(w->watch, &changed, e);
     if (rc || (!changed && now_us < w->next_scan_us))
         return rc;
-    w->next_scan_us = now_us + SCAN_EVERY_US;
-    w->fresh = true;
+    /* Until the scan is through nothing is judged, and a scan that failed is due again. */
+    w->next_scan_us = now_us;
+    w->fresh = false;
     rc = scan(w, e);
+    if (rc == 0) {
+        w->next_scan_us = now_us + SCAN_EVERY_US;
+        w->fresh = true;
+    }
     if (rc == 0)
         rc = drop_refused(w, e);
     if (rc == 0)

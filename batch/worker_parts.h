@@ -62,7 +62,7 @@ struct worker {
     bool offer; /* a sequence has left: offer again what was refused room */
     bool full;  /* the disk; see worker_space.c */
     bool paused;
-    bool fresh;      /* something changed since worker_idle last judged */
+    bool fresh;      /* scanned since anything changed and since worker_idle last judged */
     int64_t load_ms; /* to be shared out among the first jobs */
     unsigned n_failed_steps;
     struct running *run; /* [n_slots] */

@@ -120,6 +120,9 @@ static int save_ends(struct worker *w, struct error *e)
         w->of[n++] = r;
     }
     int rc = n ? queue_end(w->queue, w->ends, n, e) : 0;
+    /* What waits for these is let go by a scan; before it, worker_idle would find nothing left. */
+    if (n && rc == 0)
+        w->fresh = false;
     for (size_t i = 0; i < n && rc == 0; i++) {
         if (!w->ends[i].refused)
             count_end(w, w->of[i]);

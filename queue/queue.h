@@ -286,7 +286,10 @@ int queue_set_priority(struct queue *q, struct queue_target t, int priority, uin
 
 /* ---- Reading ---------------------------------------------------------------------------------- */
 
-/* Requests by state; held ones also by reason (a request with two reasons counts in both). */
+/*
+ * Requests by state; held ones also by reason (a request with two reasons counts in both, but one
+ * that waits for another batch is not counted as being submitted).
+ */
 struct queue_counts {
     uint64_t total;
     uint64_t state[QUEUE_STATE_COUNT];

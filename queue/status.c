@@ -15,7 +15,9 @@ static void count(struct queue_counts *c, const char *state_word, int64_t hold, 
         return;
     c->total += (uint64_t)n;
     c->state[state] += (uint64_t)n;
-    c->held_submitting += hold & QUEUE_HOLD_SUBMITTING ? (uint64_t)n : 0;
+    /* One step takes both bits away: what waits for a batch is not being submitted any more. */
+    const int64_t submitting = hold & (QUEUE_HOLD_SUBMITTING | QUEUE_HOLD_DEPENDENCY);
+    c->held_submitting += submitting == QUEUE_HOLD_SUBMITTING ? (uint64_t)n : 0;
     c->held_not_before += hold & QUEUE_HOLD_NOT_BEFORE ? (uint64_t)n : 0;
     c->held_dependency += hold & QUEUE_HOLD_DEPENDENCY ? (uint64_t)n : 0;
     c->held_user += hold & QUEUE_HOLD_USER ? (uint64_t)n : 0;

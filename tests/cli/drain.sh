@@ -27,3 +27,12 @@ nocturne export -b other --format jsonl | python3 -c '
 import json, sys
 row = json.load(sys.stdin)
 print(row["state"], row["text"] + "\n" == open("tail.txt").read())'
+echo "--- what waits for a batch that waits for a later time is left"
+nocturne submit -q --batch morning --not-before +2h --max-tokens 5 -p x > id
+nocturne submit -q --batch report --after morning --max-tokens 5 -p x --force > id
+nocturne submit -q --batch first --max-tokens 5 -p a > id
+nocturne submit -q --batch second --after first --max-tokens 5 -p b > id
+nocturne submit -q --batch third --after second --max-tokens 5 -p c > id
+t timeout 60 nocturne run --drain --raw
+nocturne list --batches | awk '{ print $2, $(NF - 2), $NF }'
+nocturne list -b report | grep -o 'held.*batch'

@@ -335,6 +335,7 @@ TEST(queue_scan_waits_for_the_batches_that_come_first)
     submit_with(q, &after, &r);
     scan(q);
     CHECK_INT(help_counts(q).held_dependency, 1);
+    CHECK_INT(help_counts(q).held_submitting, 0); /* or a drain would wait for it */
     struct queue_claim c = help_claim_one(w);
     CHECK_STR(c.custom_id, "first");
     CHECK(!help_end(q, c.job, c.attempt, QUEUE_END_FAILED)); /* finished, whatever the outcome */
