@@ -10,7 +10,7 @@ static cJSON *stored(const char *text)
 {
     if (!text)
         return cJSON_CreateNull();
-    cJSON *tree = cJSON_Parse(text);
+    cJSON *tree = view_parse(text);
     return tree ? tree : cJSON_CreateString(text);
 }
 
@@ -98,7 +98,7 @@ static void print_attempt(struct output *out, const struct queue_attempt_info *a
         put_cost(out, "answer", t->decode_tokens, t->decode_ms);
         output_put(out, "%lld resumed\n", (long long)t->resumed_tokens);
     }
-    cJSON *error = a->error_json ? cJSON_Parse(a->error_json) : NULL;
+    cJSON *error = a->error_json ? view_parse(a->error_json) : NULL;
     const char *text = view_error_text(error);
     if (text)
         output_put(out, "             %s\n", text);
@@ -125,7 +125,7 @@ static void print_request(struct command_context *c, const struct queue_show *s)
         for (size_t k = 0; k < j->n_attempts; k++)
             print_attempt(out, &j->attempt[k]);
     }
-    cJSON *answer = s->result_json ? cJSON_Parse(s->result_json) : NULL;
+    cJSON *answer = s->result_json ? view_parse(s->result_json) : NULL;
     const char *text = view_answer_text(answer);
     if (text)
         output_put(out, "\n%s\n", text);

@@ -15,8 +15,23 @@ struct tail {
     struct queue_id request;
     struct queue_tail position;
     struct buf pieces;
-    struct buf text; /* all that was printed of the present job */
+    struct buf fresh; /* the text of these */
+    struct buf text;  /* all that was printed of the present job */
 };
+
+/* NULs as view_parse gives them, so that the end of the text continues what was printed. */
+static void append_shown(struct buf *to, struct str text)
+{
+    while (text.len) {
+        const char *nul = memchr(text.ptr, '\0', text.len);
+        size_t n = nul ? (size_t)(nul - text.ptr) : text.len;
+        buf_append(to, text.ptr, n);
+        if (nul)
+            buf_append_c(to, "\xEF\xBF\xBD");
+        n += nul != NULL;
+        text = str_slice(text.ptr + n, text.len - n);
+    }
+}
 
 static int print_new(struct tail *t, struct error *e)
 {
@@ -30,7 +45,12 @@ static int print_new(struct tail *t, struct error *e)
         buf_clear(&t->text);
     }
     size_t before = t->text.len;
-    rc = piece_read(buf_str(&t->pieces), NULL, &t->text, e);
+    buf_clear(&t->fresh);
+    rc = piece_read(buf_str(&t->pieces), NULL, &t->fresh, e);
+    if (rc)
+        return rc;
+    append_shown(&t->text, buf_str(&t->fresh));
+    rc = buf_check(&t->text, "text", e);
     if (rc)
         return rc;
     output_bytes(t->c->out, str_slice(t->text.ptr + before, t->text.len - before));
@@ -42,7 +62,7 @@ static int print_rest(struct tail *t, struct error *e)
 {
     struct queue_show s = {0};
     int rc = queue_show(t->queue, t->request, &s, e);
-    cJSON *answer = rc == 0 && s.result_json ? cJSON_Parse(s.result_json) : NULL;
+    cJSON *answer = rc == 0 && s.result_json ? view_parse(s.result_json) : NULL;
     const char *text = view_answer_text(answer);
     struct str printed = buf_str(&t->text);
     if (text && printed.len <= strlen(text) &&
@@ -80,6 +100,7 @@ static int run(struct command_context *c, struct error *e)
     struct queue_id id;
     const struct queue_id *batch = NULL;
     buf_init(&t.pieces, TAIL_MAX_BYTES);
+    buf_init(&t.fresh, TAIL_MAX_BYTES);
     buf_init(&t.text, TAIL_MAX_BYTES);
     int rc = database_open(c->options, false, &t.queue, e);
     if (rc == 0)
@@ -92,6 +113,7 @@ static int run(struct command_context *c, struct error *e)
         rc = follow(&t, e);
     queue_watch_close(t.watch);
     buf_release(&t.pieces);
+    buf_release(&t.fresh);
     buf_release(&t.text);
     queue_close(t.queue);
     return rc;

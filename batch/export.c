@@ -196,7 +196,7 @@ static void put_csv(struct export *x, const struct queue_result *r, const struct
 static int make_line(struct export *x, const struct queue_result *r, struct error *e)
 {
     bool needed = r->json && (x->format != EXPORT_OPENAI || !is_good(r));
-    cJSON *tree = needed ? cJSON_Parse(r->json) : NULL;
+    cJSON *tree = needed ? view_parse(r->json) : NULL;
     if (needed && !tree)
         return error_set(e, ERROR_FORMAT, "'%s': its stored result is not JSON", r->custom_id);
     buf_clear(&x->line);

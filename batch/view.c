@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "batch/database.h"
 
@@ -123,6 +124,25 @@ void view_put_counts(struct output *out, const struct queue_counts *c)
             before = ", ";
         }
     }
+}
+
+cJSON *view_parse(const char *json)
+{
+    static const char nul[] = "\\u0000", replacement[] = "\\ufffd";
+    const size_t n = strlen(json);
+    char *copy = mem_alloc(n + 1);
+    if (!copy)
+        return NULL;
+    memcpy(copy, json, n + 1);
+    /* Escapes are taken whole: the second backslash of an escaped one begins nothing. */
+    for (char *at = strchr(copy, '\\'); at; at = strchr(at, '\\')) {
+        if (strncmp(at, nul, strlen(nul)) == 0)
+            memcpy(at, replacement, strlen(nul));
+        at += at[1] ? 2 : 1;
+    }
+    cJSON *tree = cJSON_Parse(copy);
+    mem_free(copy);
+    return tree;
 }
 
 const char *view_error_text(const cJSON *error)

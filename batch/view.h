@@ -25,6 +25,11 @@ uint64_t view_unfinished(const struct queue_counts *c);
 uint64_t view_unsuccessful(const struct queue_counts *c);
 /* "id  name  12 requests: 3 done, 1 failed, 8 queued" without its line feed. */
 void view_put_counts(struct output *out, const struct queue_counts *c);
+/*
+ * Stored JSON as a tree, NULL if it is none. A NUL in a text, which a model may well write, becomes U+FFFD:
+ * a string of cJSON ends at it, and the rest of the answer would be lost.
+ */
+cJSON *view_parse(const char *json);
 /* The sentence of a stored error, with or without {"error":...} around it; or NULL. */
 const char *view_error_text(const cJSON *error);
 /* The text of a stored answer, or of an error; or NULL. */
