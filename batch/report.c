@@ -36,8 +36,10 @@ static void wipe(struct report *r)
     r->line_open = false;
 }
 
-void report_say(struct report *r, const char *fmt, ...)
+void report_say(struct report *r, enum log_level level, const char *fmt, ...)
 {
+    if (!log_enabled(level))
+        return;
     char text[900];
     va_list args;
     va_start(args, fmt);
@@ -50,6 +52,8 @@ void report_say(struct report *r, const char *fmt, ...)
 /* Renews the line on a terminal, adds one elsewhere. */
 static void put_line(struct report *r, const char *text)
 {
+    if (!log_enabled(LOG_INFO))
+        return;
     if (!r->terminal) {
         message("%s", text);
         return;
@@ -116,20 +120,21 @@ void report_loading(struct report *r, uint64_t done_bytes, uint64_t total_bytes)
 
 void report_summary(struct report *r)
 {
-    wipe(r);
     double elapsed_s = (double)(clock_mono_us() - r->started_us) / 1e6;
     char duration[24];
-    message("%llu done, %llu failed, %llu returned in %s; %llu tokens read, %llu written (%.1f/s)",
-            (unsigned long long)r->n_done, (unsigned long long)r->n_failed,
-            (unsigned long long)r->n_returned, str_format_duration((int64_t)elapsed_s, duration),
-            (unsigned long long)r->prompt_tokens, (unsigned long long)r->decode_tokens,
-            elapsed_s > 0 ? (double)r->decode_tokens / elapsed_s : 0);
+    report_say(
+        r, LOG_INFO,
+        "%llu done, %llu failed, %llu returned in %s; %llu tokens read, %llu written (%.1f/s)",
+        (unsigned long long)r->n_done, (unsigned long long)r->n_failed,
+        (unsigned long long)r->n_returned, str_format_duration((int64_t)elapsed_s, duration),
+        (unsigned long long)r->prompt_tokens, (unsigned long long)r->decode_tokens,
+        elapsed_s > 0 ? (double)r->decode_tokens / elapsed_s : 0);
     int most = 0;
     for (int i = 1; i < ERROR_COUNT; i++) {
         if (r->failures[i] > r->failures[most])
             most = i;
     }
     if (r->failures[most])
-        message("most common failure (%llu): %s", (unsigned long long)r->failures[most],
-                r->example[most]);
+        report_say(r, LOG_WARN, "most common failure (%llu): %s",
+                   (unsigned long long)r->failures[most], r->example[most]);
 }

@@ -1,6 +1,7 @@
 /*
  * What the worker tells people: a line that renews itself on a terminal, plain lines elsewhere, a
- * summary at the end. Owns only counts. One thread.
+ * summary at the end. Progress and summary are of level info: --log warn leaves only what went wrong.
+ * Owns only counts. One thread.
  */
 #ifndef BATCH_REPORT_H
 #define BATCH_REPORT_H
@@ -9,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "queue/queue.h"
 
 struct report {
@@ -26,8 +28,8 @@ struct report {
 };
 
 void report_init(struct report *r, int64_t every_us);
-/* A message; a progress line is wiped first. */
-void report_say(struct report *r, const char *fmt, ...) ATTR_PRINTF(2, 3);
+/* A message, if --log lets its level through; a progress line is wiped first. */
+void report_say(struct report *r, enum log_level level, const char *fmt, ...) ATTR_PRINTF(3, 4);
 void report_failure(struct report *r, const struct error *e);
 /* Whether a progress line is due. */
 bool report_due(const struct report *r);

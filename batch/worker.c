@@ -82,7 +82,7 @@ static int keep_reserve(struct worker *w, struct error *e)
     int rc = queue_reserve_keep(w->queue, e);
     if (rc != -ERROR_FULL && rc != -ERROR_BUSY)
         return rc;
-    report_say(&w->report, "no reserve for a full disk: %s", e ? e->text : "");
+    report_say(&w->report, LOG_WARN, "no reserve for a full disk: %s", e ? e->text : "");
     error_clear(e);
     return 0;
 }
@@ -130,7 +130,7 @@ static int status_of(struct worker *w, int rc, struct error *e)
                          "another worker took over; this one has written nothing since");
     int number = stop_signal(w->stop);
     if (number && (rc == 0 || rc == -ERROR_INTERRUPTED)) {
-        report_say(&w->report, "stopped by %s; the next run goes on from here",
+        report_say(&w->report, LOG_INFO, "stopped by %s; the next run goes on from here",
                    number == SIGINT ? "Ctrl-C" : "a signal");
         return number == SIGINT ? EXIT_SIGINT : 0;
     }

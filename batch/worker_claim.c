@@ -100,7 +100,7 @@ static int load_progress(struct worker *w, struct running *r, struct error *e)
     buf_clear(&r->resume);
     int rc = queue_progress_discard(w->queue, c->job, c->attempt, str_of(why.text), &refused, e);
     if (rc == 0 && !refused)
-        report_say(&w->report, "'%s' begins again: %s", c->custom_id, why.text);
+        report_say(&w->report, LOG_WARN, "'%s' begins again: %s", c->custom_id, why.text);
     return rc;
 }
 
@@ -135,6 +135,8 @@ static int check_model(const struct worker *w, const struct running *r, struct e
 static int prepare(struct worker *w, struct running *r, struct error *e)
 {
     struct queue_claim *c = r->claim;
+    log_event(LOG_DEBUG, "worker", "claimed job=%lld attempt=%lld custom_id=%s", (long long)c->job,
+              (long long)c->attempt, c->custom_id);
     struct error why = {0};
     struct job_refusal refusal = {0};
     const struct job_kind *kind = job_kind_find(str_of(c->endpoint));

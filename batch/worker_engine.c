@@ -67,7 +67,7 @@ int worker_budget(const struct worker_options *o, struct report *r, uint64_t *re
             "or give --memory",
             str_format_size(available, have), str_format_size(reserve, keep));
     *ret = available - reserve;
-    report_say(r, "memory budget %s: %s are available, %s of it are kept for others",
+    report_say(r, LOG_INFO, "memory budget %s: %s are available, %s of it are kept for others",
                str_format_size(*ret, take), str_format_size(available, have),
                str_format_size(reserve, keep));
     return 0;
@@ -134,8 +134,8 @@ int worker_load(struct worker *w, struct error *e)
     if (rc)
         return rc;
     char used[24];
-    report_say(&w->report, "%s loaded in %.1f s: %u slots of %u tokens, %s of memory, %s", w->model,
-               counters.load_ms / 1000, w->info.slots, w->info.ctx,
+    report_say(&w->report, LOG_INFO, "%s loaded in %.1f s: %u slots of %u tokens, %s of memory, %s",
+               w->model, counters.load_ms / 1000, w->info.slots, w->info.ctx,
                str_format_size(ledger_total(w->ledger), used), w->info.isa);
     worker_tell(w, "working");
     return 0;

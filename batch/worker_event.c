@@ -60,7 +60,7 @@ int worker_fail(struct worker *w, struct running *r, const struct error *failure
         *c = *c >= 'A' && *c <= 'Z' ? (char)(*c + 'a' - 'A') : *c;
     set_end(r, judge(r, failure), finish, job_error_status(failure));
     if (r->end.kind == QUEUE_END_RETRY)
-        report_say(&w->report, "'%s' goes back to the queue: %s", r->claim->custom_id,
+        report_say(&w->report, LOG_WARN, "'%s' goes back to the queue: %s", r->claim->custom_id,
                    failure->text);
     return 0;
 }
@@ -137,7 +137,8 @@ static int step_failed(struct worker *w, struct error *why, struct error *e)
 {
     bool stopped = why->code == ERROR_INTERRUPTED && stop_asked(w->stop);
     if (!stopped)
-        report_say(&w->report, "a step failed, its jobs go back to the queue: %s", why->text);
+        report_say(&w->report, LOG_WARN, "a step failed, its jobs go back to the queue: %s",
+                   why->text);
     int rc = worker_give_back(w, e);
     if (rc || stopped)
         return rc;

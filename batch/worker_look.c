@@ -53,7 +53,7 @@ static int obey_pause(struct worker *w, struct error *e)
         worker_unload(w);
     }
     w->paused = paused;
-    report_say(&w->report, paused ? "paused; 'nocturne resume' goes on" : "resumed");
+    report_say(&w->report, LOG_INFO, paused ? "paused; 'nocturne resume' goes on" : "resumed");
     worker_tell(w, paused ? "paused" : "working");
     return 0;
 }
@@ -104,7 +104,7 @@ int worker_idle(struct worker *w, bool *ret_drained, struct error *e)
                 s.counts.held_submitting || due_us < DRAIN_PATIENCE_US;
     *ret_drained = w->o->drain && !left;
     if (*ret_drained && s.counts.state[QUEUE_HELD])
-        report_say(&w->report, "%llu requests are held and were left",
+        report_say(&w->report, LOG_INFO, "%llu requests are held and were left",
                    (unsigned long long)s.counts.state[QUEUE_HELD]);
     queue_status_release(&s);
     return 0;

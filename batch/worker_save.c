@@ -106,6 +106,17 @@ static void count_end(struct worker *w, const struct running *r)
     }
 }
 
+static void log_end(const struct running *r, bool refused)
+{
+    static const char *const names[] = {[QUEUE_END_DONE] = "done",
+                                        [QUEUE_END_FAILED] = "failed",
+                                        [QUEUE_END_RETRY] = "retry",
+                                        [QUEUE_END_RELEASE] = "released"};
+    log_event(LOG_DEBUG, "worker", "ended job=%lld attempt=%lld end=%s%s tokens=%u",
+              (long long)r->end.job, (long long)r->end.attempt, names[r->end.kind],
+              refused ? " refused" : "", r->usage.completion_tokens);
+}
+
 static int save_ends(struct worker *w, struct error *e)
 {
     char peaks[512];
@@ -126,6 +137,7 @@ static int save_ends(struct worker *w, struct error *e)
     for (size_t i = 0; i < n && rc == 0; i++) {
         if (!w->ends[i].refused)
             count_end(w, w->of[i]);
+        log_end(w->of[i], w->ends[i].refused);
         worker_drop(w, w->of[i]);
     }
     return rc;

@@ -13,14 +13,16 @@
 int worker_absorb(struct worker *w, int rc, struct error *e)
 {
     if (rc == -ERROR_BUSY) {
-        report_say(&w->report, "the database is busy, trying again: %s", e ? e->text : "");
+        report_say(&w->report, LOG_WARN, "the database is busy, trying again: %s",
+                   e ? e->text : "");
         error_clear(e);
         return 0;
     }
     if (rc != -ERROR_FULL)
         return rc;
     if (!w->full) {
-        report_say(&w->report, "paused: disk: %s; nothing is lost, it goes on when there is room",
+        report_say(&w->report, LOG_WARN,
+                   "paused: disk: %s; nothing is lost, it goes on when there is room",
                    e ? e->text : "");
         queue_reserve_drop(w->queue);
         w->full = true;
@@ -60,7 +62,7 @@ int worker_wait_for_space(struct worker *w, struct error *e)
             return rc;
         if (room) {
             w->full = false;
-            report_say(&w->report, "the disk has room again");
+            report_say(&w->report, LOG_INFO, "the disk has room again");
             worker_tell(w, "working");
         }
     }

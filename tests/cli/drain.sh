@@ -22,6 +22,10 @@ nocturne pause
 t nocturne run --drain --raw
 nocturne resume 2> .err
 t nocturne run --drain --raw
+nocturne submit -q --batch quiet --max-tokens 5 docs/long.txt > id
+t nocturne run --drain --raw --log warn
+nocturne submit -q --batch loud --max-tokens 5 -p x > id
+nocturne run --drain --raw --log debug 2>&1 | grep '^debug'
 nocturne tail -b other prompt > tail.txt
 nocturne export -b other --format jsonl | python3 -c '
 import json, sys
