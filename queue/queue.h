@@ -156,7 +156,6 @@ int queue_worker_status(struct queue_worker *w, struct str status_json, struct e
 int queue_worker_stopping(struct queue_worker *w, struct str reason, struct error *e);
 /* Stops the beat, gives running jobs back, ends the row, drops the lock and frees. NULL is fine. */
 void queue_worker_close(struct queue_worker *w, struct str reason);
-struct queue_id queue_worker_id(const struct queue_worker *w);
 
 /* ---- Claims ----------------------------------------------------------------------------------- */
 

@@ -276,11 +276,6 @@ bool queue_worker_fenced(const struct queue_worker *w)
     return atomic_load(&w->fenced);
 }
 
-struct queue_id queue_worker_id(const struct queue_worker *w)
-{
-    return w->id;
-}
-
 static int update_row(struct queue_worker *w, const char *sql, struct sql_arg value,
                       struct error *e)
 {

@@ -29,9 +29,3 @@ void events_drop(struct events *q, const struct sequence *s)
     }
     q->n = kept;
 }
-
-void events_clear(struct events *q)
-{
-    q->first = 0;
-    q->n = 0;
-}

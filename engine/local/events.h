@@ -37,6 +37,5 @@ void events_push(struct events *q, const struct event *event);
 bool events_pop(struct events *q, struct event *ret);
 /* Forgets the records of one sequence. */
 void events_drop(struct events *q, const struct sequence *s);
-void events_clear(struct events *q);
 
 #endif
