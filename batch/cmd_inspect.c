@@ -267,8 +267,9 @@ const struct command command_inspect = {
     .option = options,
     .details =
         "Reads the headers of a GGUF file (all parts of a split one) and says what is in it, "
-        "whether it can run, and the memory plan: what a worker with these --slots, --ctx and "
-        "--exact would take, and whether that fits --memory.",
+        "whether "
+        "it\ncan run, and the memory plan: what a worker with these --slots, --ctx and --exact "
+        "would\ntake, and whether that fits --memory.",
     .examples = "nocturne inspect model.gguf --memory 8G --slots 8\n"
                 "nocturne inspect model.gguf --json",
     .run = run,

@@ -109,10 +109,11 @@ const struct command command_logits = {
     .arguments = "",
     .option = options,
     .computes = true,
-    .details = "Runs the ids through the model and writes what it expects after each of them: one "
-               "row of raw little-endian float32 for each position, as wide as the vocabulary.\n\n"
-               "The rows do not depend on --chunk or --threads. With --exact they are the engine's "
-               "yardstick: weights decoded to float32, activations and caches in float32.",
+    .details =
+        "Runs the ids through the model and writes what it expects after each of them: one "
+        "row of\nraw little-endian float32 for each position, as wide as the vocabulary.\n\n"
+        "The rows do not depend on --chunk or --threads. With --exact they are the engine's\n"
+        "yardstick: weights decoded to float32, activations and caches in float32.",
     .examples = "nocturne logits -m model.gguf --tokens 1,15043,3186 --last 1 --exact -o row.f32",
     .run = run,
 };

@@ -108,13 +108,13 @@ const struct command command_submit = {
     .max_args = -1,
     .option = options,
     .details =
-        "Each document is a request: every text file named, every text file below a folder "
-        "(sorted, "
-        "hidden\nones left out), or standard input ('-'). A .jsonl file is OpenAI batch input: "
-        "each line "
-        "is a request.\nAll of it is accepted, or nothing: a bad line is named with its number and "
-        "the "
-        "reason.\n\nThe batch has an id, printed on standard output. The same input submitted "
+        "Each document is a request: every file named, every file below a folder (sorted, hidden "
+        "ones\nleft out), or standard input ('-'). A .jsonl file is OpenAI batch input: each line "
+        "is "
+        "a request.\nAll of it is accepted, or nothing: a file that is no text is named, a bad "
+        "line "
+        "with its number.\n\nThe batch has an id, printed on standard output. The same input "
+        "submitted "
         "again while "
         "it is\nunfinished is the same batch (see --force). Nothing runs until there is a worker: "
         "'nocturne run'.",

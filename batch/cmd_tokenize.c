@@ -87,9 +87,10 @@ const struct command command_tokenize = {
     .arguments = "[TEXT]",
     .max_args = 1,
     .option = options,
-    .details = "Prints the ids of the text on one line, separated by spaces. The text of special "
-               "tokens is ordinary text unless --special is given, and no BOS is put before it "
-               "unless --bos is. Files with a vocabulary and no tensors work too.",
+    .details =
+        "Prints the ids of the text on one line, separated by spaces. The text of special tokens\n"
+        "is ordinary text unless --special is given, and no BOS is put before it "
+        "unless\n--bos is. Files with a vocabulary and no tensors work too.",
     .examples = "nocturne tokenize -m model.gguf 'Once upon a time'\n"
                 "printf 'one\\0two\\0' | nocturne tokenize -m model.gguf --stdin0",
     .run = run,
