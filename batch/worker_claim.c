@@ -9,6 +9,12 @@
 
 #define PIECES_MAX_BYTES (64u << 20)
 #define JSON_MAX_BYTES (256u << 20)
+/*
+ * What reading a request takes beside its body, in bodies: the JSON tree, the rendered text twice and
+ * the ids. The engine refuses a text that cannot fit the context before it makes ids of it.
+ */
+#define READING_COST 6
+#define CLAIM_MAX_BYTES (64u << 20)
 
 /* ---- Entries ---------------------------------------------------------------------------------- */
 
@@ -26,14 +32,19 @@ static int take(struct worker *w, struct queue_claim *from, struct error *e)
 {
     struct running *r = free_entry(w);
     struct queue_claim *own = mem_alloc(sizeof(*own));
-    if (!r || !own) {
+    uint64_t reading = from->body ? (uint64_t)from->body_bytes * READING_COST : 0;
+    int rc = r && own ? 0 : error_set(e, ERROR_NOMEM, "out of memory for a job");
+    if (rc == 0)
+        rc = ledger_reserve(w->ledger, LEDGER_IO, reading, "reading a request", e);
+    if (rc) {
         mem_free(own);
-        return error_set(e, ERROR_NOMEM, "out of memory for a job");
+        return rc;
     }
     *own = *from;
     memset(from, 0, sizeof(*from));
     memset(r, 0, sizeof(*r));
     r->used = true;
+    r->reading_bytes = reading;
     r->own = (struct queue_claims){.item = own, .n = 1};
     r->claim = own;
     buf_init(&r->prompt, JOB_BODY_MAX_BYTES);
@@ -48,14 +59,24 @@ static int take(struct worker *w, struct queue_claim *from, struct error *e)
     return 0;
 }
 
+/* The engine has the request, or nobody will: what reading it took goes back. */
+static void forget_request(struct worker *w, struct running *r)
+{
+    job_request_release(&r->request);
+    buf_release(&r->prompt);
+    buf_release(&r->resume);
+    mem_free(r->claim->body);
+    r->claim->body = NULL;
+    ledger_return(w->ledger, LEDGER_IO, r->reading_bytes);
+    r->reading_bytes = 0;
+}
+
 void worker_drop(struct worker *w, struct running *r)
 {
     engine_cancel(w->engine, (uint64_t)r->claim->job);
     w->offer = true;
-    job_request_release(&r->request);
+    forget_request(w, r);
     queue_claims_release(&r->own);
-    buf_release(&r->prompt);
-    buf_release(&r->resume);
     buf_release(&r->tokens);
     buf_release(&r->text);
     buf_release(&r->piece);
@@ -128,6 +149,19 @@ static int check_model(const struct worker *w, const struct running *r, struct e
                      (int)MIN_OF(name.len, (size_t)200), name.ptr, w->model);
 }
 
+/* A body that cannot be read within the budget: it came without its bytes. */
+static int refuse_size(struct worker *w, struct running *r, struct error *e)
+{
+    struct error why = {0};
+    char body[24], need[24], left[24];
+    uint64_t bytes = r->claim->body_bytes;
+    error_set(&why, ERROR_INVALID,
+              "the request is %s; reading it takes %s, the memory budget has %s left for that",
+              str_format_size(bytes, body), str_format_size(bytes * READING_COST, need),
+              str_format_size(ledger_limit(w->ledger) - ledger_total(w->ledger), left));
+    return worker_fail(w, r, &why, NULL, e);
+}
+
 /*
  * Reads the body; what is wrong with it becomes the job's end. When the database cannot be written
  * now nothing has happened, and it is called again.
@@ -140,6 +174,8 @@ static int prepare(struct worker *w, struct running *r, struct error *e)
     struct error why = {0};
     struct job_refusal refusal = {0};
     const struct job_kind *kind = job_kind_find(str_of(c->endpoint));
+    if (!c->body)
+        return refuse_size(w, r, e);
     int rc = kind ? job_request_parse(&r->request, kind, str_slice(c->body, c->body_bytes),
                                       &refusal, &why)
                   : error_set(&why, ERROR_UNSUPPORTED, "endpoint %s", c->endpoint);
@@ -161,6 +197,8 @@ static int prepare(struct worker *w, struct running *r, struct error *e)
     q->submitted_us = c->created_us;
     q->resume = (const int32_t *)(const void *)r->resume.ptr;
     q->n_resume = r->resume.len / sizeof(int32_t);
+    r->kind = r->request.kind;
+    r->seed = q->sampling.seed;
     r->prepared = true;
     return 0;
 }
@@ -178,6 +216,8 @@ static int offer_one(struct worker *w, struct running *r, struct error *e)
     if (rc)
         return worker_fail(w, r, &why, NULL, e);
     r->admitted = answer == ENGINE_ADMITTED;
+    if (r->admitted)
+        forget_request(w, r);
     if (r->admitted && w->load_ms) {
         /* The first job after the load paid for it. */
         r->load_ms = w->load_ms;
@@ -223,6 +263,8 @@ int worker_claim(struct worker *w, struct error *e)
     if (!may_claim(w))
         return 0;
     struct queue_claims claims = {0};
+    uint64_t left = ledger_limit(w->ledger) - ledger_total(w->ledger);
+    queue_worker_room(w->row, (size_t)MIN_OF(left / READING_COST, (uint64_t)CLAIM_MAX_BYTES));
     int rc = queue_claim(w->row, w->n_slots - w->n_used, &claims, e);
     for (size_t i = 0; i < claims.n && rc == 0; i++)
         rc = take(w, &claims.item[i], e);

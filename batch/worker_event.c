@@ -75,7 +75,7 @@ static int finish(struct worker *w, struct running *r, const struct engine_event
         .model = str_of(w->model),
         .fingerprint = str_of(w->info.fingerprint),
         .text = event->text,
-        .seed = r->request.engine.sampling.seed,
+        .seed = r->seed,
         .finish = event->finish,
         .detail = event->detail,
         .usage = event->usage,
@@ -85,7 +85,7 @@ static int finish(struct worker *w, struct running *r, const struct engine_event
                    .peak_bytes = ledger_total_peak(w->ledger)},
     };
     buf_clear(&r->json);
-    int rc = job_answer_json(&r->json, r->request.kind, &answer, e);
+    int rc = job_answer_json(&r->json, r->kind, &answer, e);
     if (rc)
         return rc;
     set_end(r, QUEUE_END_DONE, event->finish == ENGINE_FINISH_LENGTH ? "length" : "stop", 200);

@@ -30,7 +30,10 @@ struct running {
     bool begun;              /* a token of this attempt has been saved */
     struct queue_claims own; /* of one */
     struct queue_claim *claim;
+    uint64_t reading_bytes; /* reserved for body, JSON, text and ids until the engine has them */
     struct job_request request;
+    const struct job_kind *kind; /* these two outlive the request */
+    uint64_t seed;
     uint8_t fingerprint[QUEUE_FINGERPRINT_BYTES];
     struct buf prompt; /* with raw: the contents joined */
     struct buf resume; /* int32_t tokens of earlier attempts */

@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "queue/worker.h"
 
-#define CLAIM_BYTES_MAX (64u << 20)
+#define PROGRESS_BYTES_MAX (64u << 20)
 #define CLAIM_MAX 4096
 
 static void claim_release(struct queue_claim *c)
@@ -60,17 +60,34 @@ static int choose(struct queue *q, int64_t max, int64_t *out, struct error *e)
     return rc < 0 ? rc : n;
 }
 
-static int read_claim(struct queue *q, int64_t job, struct queue_claim *c, struct error *e)
+/* Bytes of the job's body, without reading it. */
+static int body_size(struct queue *q, int64_t job, size_t *ret, struct error *e)
+{
+    int64_t n = 0;
+    int rc = db_number(
+        &q->db, "SELECT length(bytes) FROM body WHERE id = (SELECT body_id FROM job WHERE id = ?)",
+        SQL_ARGS(sql_int(job)), &n, e);
+    if (rc <= 0)
+        return rc < 0 ? rc : error_set(e, ERROR_FORMAT, "job %lld has no body", (long long)job);
+    *ret = (size_t)n;
+    return 0;
+}
+
+/* with_body false: everything but the body's bytes. */
+static int read_claim(struct queue *q, int64_t job, bool with_body, struct queue_claim *c,
+                      struct error *e)
 {
     sqlite3_stmt *stmt;
-    int rc = db_query(&q->db,
-                      "SELECT job.attempt, request.uid, batch.uid, custom_id,"
-                      " coalesce(request.endpoint, batch.endpoint), role, bytes, batch.created_us,"
-                      " deadline_us, priority, retries, fingerprint"
-                      " FROM job JOIN request ON request.id = request_id"
-                      " JOIN batch ON batch.id = request.batch_id JOIN body ON body.id = body_id"
-                      " WHERE job.id = ?",
-                      SQL_ARGS(sql_int(job)), &stmt, e);
+    int rc =
+        db_query(&q->db,
+                 "SELECT job.attempt, request.uid, batch.uid, custom_id,"
+                 " coalesce(request.endpoint, batch.endpoint), role, CASE WHEN ?2 THEN bytes END,"
+                 " batch.created_us,"
+                 " deadline_us, priority, retries, fingerprint"
+                 " FROM job JOIN request ON request.id = request_id"
+                 " JOIN batch ON batch.id = request.batch_id JOIN body ON body.id = body_id"
+                 " WHERE job.id = ?1",
+                 SQL_ARGS(sql_int(job), sql_int(with_body)), &stmt, e);
     if (rc == 0)
         rc = db_step(&q->db, stmt, e);
     if (rc <= 0)
@@ -79,7 +96,6 @@ static int read_claim(struct queue *q, int64_t job, struct queue_claim *c, struc
     c->attempt = col_int(stmt, 0);
     col_bytes(stmt, 1, c->request.bytes, sizeof(c->request.bytes));
     col_bytes(stmt, 2, c->batch.bytes, sizeof(c->batch.bytes));
-    c->body_bytes = col_str(stmt, 6).len;
     c->created_us = col_int(stmt, 7);
     c->deadline_us = col_int(stmt, 8) == QUEUE_NO_DEADLINE ? 0 : col_int(stmt, 8);
     c->priority = (int)col_int(stmt, 9);
@@ -90,7 +106,7 @@ static int read_claim(struct queue *q, int64_t job, struct queue_claim *c, struc
         rc = col_copy(stmt, 4, &c->endpoint, e);
     if (rc == 0)
         rc = col_copy(stmt, 5, &c->role, e);
-    if (rc == 0)
+    if (rc == 0 && with_body)
         rc = col_copy(stmt, 6, &c->body, e);
     db_done(stmt);
     return rc;
@@ -100,7 +116,7 @@ static int read_progress(struct queue *q, struct queue_claim *c, struct error *e
 {
     struct buf all;
     sqlite3_stmt *stmt;
-    buf_init(&all, CLAIM_BYTES_MAX);
+    buf_init(&all, PROGRESS_BYTES_MAX);
     int rc = db_query(&q->db,
                       "SELECT bytes FROM progress WHERE job_id = ? AND bytes IS NOT NULL"
                       " ORDER BY seq",
@@ -136,14 +152,16 @@ static int start_attempt(struct queue_worker *w, int64_t job, struct error *e)
     return rc;
 }
 
-static int claim_one(struct queue_worker *w, int64_t job, struct queue_claims *out, struct error *e)
+static int claim_one(struct queue_worker *w, int64_t job, size_t body_bytes,
+                     struct queue_claims *out, struct error *e)
 {
     struct queue_claim *c = &out->item[out->n];
     memset(c, 0, sizeof(*c));
     out->n++; /* so that a failure releases what it has */
     int rc = start_attempt(w, job, e);
     if (rc == 0)
-        rc = read_claim(w->q, job, c, e);
+        rc = read_claim(w->q, job, body_bytes <= w->room_bytes, c, e);
+    c->body_bytes = body_bytes;
     if (rc == 0)
         rc = read_progress(w->q, c, e);
     return rc;
@@ -165,12 +183,21 @@ static int claim_in_transaction(struct queue_worker *w, size_t max, struct queue
     out->item = mem_array((size_t)n, sizeof(*out->item));
     if (!out->item)
         return error_set(e, ERROR_NOMEM, "no memory for %d claims", n);
-    size_t bytes = 0;
-    for (int i = 0; rc == 0 && i < n && bytes < CLAIM_BYTES_MAX; i++) {
-        rc = claim_one(w, job[i], out, e);
-        bytes += out->item[i].body_bytes + out->item[i].progress_bytes;
+    size_t left = w->room_bytes;
+    for (int i = 0; rc == 0 && i < n; i++) {
+        size_t bytes = 0;
+        rc = body_size(w->q, job[i], &bytes, e);
+        if (rc != 0 || (i > 0 && bytes > left))
+            break;
+        rc = claim_one(w, job[i], bytes, out, e);
+        left -= MIN_OF(bytes, left);
     }
     return rc;
+}
+
+void queue_worker_room(struct queue_worker *w, size_t bytes)
+{
+    w->room_bytes = bytes;
 }
 
 int queue_claim(struct queue_worker *w, size_t max, struct queue_claims *ret, struct error *e)

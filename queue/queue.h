@@ -186,9 +186,12 @@ struct queue_claims {
 /*
  * Moves up to `max` queued jobs to running: priority (high first), deadline, then order of arrival.
  * n = 0 when nothing is claimable, while the queue is paused, or while suspects of a crash must be
- * alone. Bodies of one call stay under 64 MiB together (at least one job is given).
+ * alone. Bodies of one call stay within queue_worker_room together; a job whose body alone is larger
+ * comes alone and without it: body NULL, body_bytes says how large it is.
  */
 int queue_claim(struct queue_worker *w, size_t max, struct queue_claims *ret, struct error *e);
+/* The most bytes of bodies that one claim may bring; 64 MiB until it is set. */
+void queue_worker_room(struct queue_worker *w, size_t bytes);
 void queue_claims_release(struct queue_claims *c);
 
 /* ---- Writes of a running attempt -------------------------------------------------------------- */

@@ -10,6 +10,7 @@
 
 #define BEAT_MS 2000
 #define LEASE_MS 12000
+#define ROOM_BYTES (64u << 20)
 #define BEATS_PER_LEASE 4
 #define US_PER_MS 1000
 
@@ -250,6 +251,7 @@ int queue_worker_open(struct queue *q, const struct queue_worker_options *opt,
     w->q = q;
     w->lock_fd = -1;
     w->beat_ms = opt->beat_ms > 0 ? opt->beat_ms : BEAT_MS;
+    w->room_bytes = ROOM_BYTES;
     w->lease_ms =
         MAX_OF(opt->lease_ms > 0 ? opt->lease_ms : LEASE_MS, BEATS_PER_LEASE * w->beat_ms);
     clock_uuid7(w->id.bytes);

@@ -30,6 +30,7 @@ struct queue_worker {
     char *lock_path;
     int lock_fd;
     int beat_ms, lease_ms;
+    size_t room_bytes; /* of bodies in one claim */
     atomic_bool fenced;
     struct beat beat;
 };

@@ -34,6 +34,21 @@ static int check_ids(const struct engine *en, const char *what, const int32_t *i
     return 0;
 }
 
+/* A text that is too long whatever its ids are: making them would take memory that nobody planned. */
+static int check_length(const struct engine *en, const struct engine_request *r, struct error *e)
+{
+    const size_t longest = MAX_OF(tokenizer_longest(en->tokenizer), (size_t)1);
+    size_t bytes = r->messages ? 0 : r->prompt.len;
+    for (size_t i = 0; i < r->n_messages; i++)
+        bytes += r->messages[i].content.len;
+    if (bytes / longest < en->plan.ctx)
+        return 0;
+    return error_set(e, ERROR_CONTEXT,
+                     "the prompt has at least %zu tokens (%zu bytes, a token has %zu at most), the "
+                     "context holds %u (prompt and answer)",
+                     bytes / longest, bytes, longest, en->plan.ctx);
+}
+
 static int encode_prompt(const struct engine *en, const struct engine_request *r,
                          struct tokens *prompt, struct error *e)
 {
@@ -108,7 +123,9 @@ int engine_submit(struct engine *en, const struct engine_request *r, enum engine
     }
     struct tokens prompt = {0};
     struct sequence_start start = {.request = r, .tokenizer = en->tokenizer};
-    rc = encode_prompt(en, r, &prompt, e);
+    rc = check_length(en, r, e);
+    if (rc == 0)
+        rc = encode_prompt(en, r, &prompt, e);
     if (rc == 0)
         rc = limit_answer(en, r, prompt.n, &start, e);
     start.prompt = prompt.ids;

@@ -216,6 +216,11 @@ const char *tokenizer_pre(const struct tokenizer *t)
     return t->pretok ? pretok_name(t->pretok) : "spm";
 }
 
+size_t tokenizer_longest(const struct tokenizer *t)
+{
+    return t->vocab.longest;
+}
+
 size_t tokenizer_memory_bytes(const struct tokenizer *t)
 {
     const struct vocab *v = &t->vocab;

@@ -52,6 +52,8 @@ bool tokenizer_is_eog(const struct tokenizer *t,
 /* Id of the token with exactly this text (special or not); -1: none. */
 int32_t tokenizer_find(const struct tokenizer *t, struct str text);
 const char *tokenizer_pre(const struct tokenizer *t); /* "smollm", "default", ... or "spm" */
+/* Bytes of text that one token stands for at most. */
+size_t tokenizer_longest(const struct tokenizer *t);
 size_t tokenizer_memory_bytes(const struct tokenizer *t);
 
 /*
