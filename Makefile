@@ -118,6 +118,7 @@ $(B)/bench/%: $(B)/bench/%.o $(LIBS)
 	@$(CC) -o $@ $< $(LIBS) $(LDLIBS_ALL)
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
+.SECONDARY: # else a first build deletes the objects of single programs, and the next makes them again
 
 FUZZERS := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(FUZZ_SRC))
 $(B)/fuzz/%: $(B)/tests/fuzz/%.o $(LIBS)
