@@ -38,9 +38,12 @@ static int check_ids(const struct engine *en, const char *what, const int32_t *i
 static int check_length(const struct engine *en, const struct engine_request *r, struct error *e)
 {
     const size_t longest = MAX_OF(tokenizer_longest(en->tokenizer), (size_t)1);
-    size_t bytes = r->messages ? 0 : r->prompt.len;
-    for (size_t i = 0; i < r->n_messages; i++)
-        bytes += r->messages[i].content.len;
+    size_t bytes = r->prompt.len;
+    if (r->messages) {
+        bytes = 0;
+        for (size_t i = 0; i < r->n_messages; i++)
+            bytes += r->messages[i].content.len;
+    }
     if (bytes / longest < en->plan.ctx)
         return 0;
     return error_set(e, ERROR_CONTEXT,
