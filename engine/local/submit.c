@@ -5,6 +5,8 @@
 #include "engine/local/local.h"
 
 #define DEFAULT_MAX_TOKENS 2048u
+/* Texts up to this are small blocks: their ids are counted exactly. */
+#define SHORT_TEXT_BYTES (64u << 10)
 
 static int render_messages(const struct engine *en, const struct engine_request *r,
                            struct tokens *prompt, struct error *e)
@@ -44,7 +46,7 @@ static int check_length(const struct engine *en, const struct engine_request *r,
         for (size_t i = 0; i < r->n_messages; i++)
             bytes += r->messages[i].content.len;
     }
-    if (bytes / longest < en->plan.ctx)
+    if (bytes <= SHORT_TEXT_BYTES || bytes / longest < en->plan.ctx)
         return 0;
     return error_set(e, ERROR_CONTEXT,
                      "the prompt has at least %zu tokens (%zu bytes, a token has %zu at most), the "
