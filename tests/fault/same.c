@@ -9,12 +9,12 @@
 
 static void prepare(void)
 {
-    const struct drill_jobs jobs = {.n = JOBS, .max_tokens = 60, .name = "same"};
+    const struct drill_jobs jobs = {.n = JOBS, .max_tokens = 40, .name = "same"};
     drill_model(2048);
     drill_write_jobs("jobs.jsonl", &jobs);
     /* Prompts that cross pages and chunks. */
-    drill_add_job("jobs.jsonl", "same-10", 90, 40);
-    drill_add_job("jobs.jsonl", "same-11", 150, 40);
+    drill_add_job("jobs.jsonl", "same-10", 60, 20);
+    drill_add_job("jobs.jsonl", "same-11", 90, 20);
 }
 
 TEST(the_same_request_has_the_same_answer_in_any_company)

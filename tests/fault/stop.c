@@ -121,9 +121,9 @@ TEST(stop_a_second_worker_is_refused_and_told_who_works)
     char *calm = prepare("two.db");
     char want[64];
     struct queue *q = drill_open("two.db");
-    pid_t first = drill_start("two.db", DRILL_RUN "--slots 4 --lease 4s");
+    pid_t first = drill_start("two.db", DRILL_RUN "--slots 4 --lease 2s");
     drill_until_progress(q, 1);
-    CHECK_INT(drill("two.db", DRILL_RUN "--drain --lease 60s 2>second.txt"), 3);
+    CHECK_INT(drill("two.db", DRILL_RUN "--drain --lease 5s 2>second.txt"), 3);
     snprintf(want, sizeof(want), "process %d", (int)first);
     CHECK(drill_file_says("second.txt", want));
     drill_until(q, QUEUE_DONE, JOBS);
