@@ -90,7 +90,7 @@ TEST(busy_database_delays_the_worker_and_loses_nothing)
 
 TEST(busy_database_while_people_pause_and_resume)
 {
-    const struct drill_jobs jobs = {.n = JOBS, .max_tokens = 200, .name = "busy"};
+    const struct drill_jobs jobs = {.n = JOBS, .max_tokens = 400, .name = "busy"};
     struct error e = {0};
     drill_write_jobs("jobs.jsonl", &jobs);
     drill_model(2048);
@@ -102,9 +102,9 @@ TEST(busy_database_while_people_pause_and_resume)
     while (!drill_is_worker(q, pid))
         clock_sleep_us(1000);
     for (uint64_t i = 0; drill_counts(q).state[QUEUE_DONE] < JOBS; i++) {
-        if (i == 8)
+        if (i == 2)
             CHECK_OK(queue_pause(q, str_of("tea"), &e), &e);
-        if (i == 20)
+        if (i == 14)
             CHECK_OK(queue_resume(q, &e), &e);
         hold(raw, i);
         CHECK(drill_alive(pid));
