@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/rng.h"
 #include "queue/checkpoint.h"
+#include "queue/holder.h"
 
 #define US_PER_MS 1000
 
@@ -133,13 +134,30 @@ static enum error_code code_of(const struct db *db, int rc)
     }
 }
 
+/* Names who is in the way, and what to do about one that will not let go by itself. */
+static int busy_error(struct db *db, struct error *e)
+{
+    bool stopped;
+    int pid = holder_of_write_lock(db->path, &stopped);
+    if (pid == 0)
+        return error_set(e, ERROR_BUSY, "database %s: another process held the lock for %d ms",
+                         db->path, db->busy_timeout_ms);
+    if (stopped)
+        return error_set(e, ERROR_BUSY,
+                         "database %s: process %d was stopped in the middle of a write and holds "
+                         "the lock; continue it (kill -CONT %d) or end it (kill -9 %d), nothing is "
+                         "lost by either, then try again",
+                         db->path, pid, pid, pid);
+    return error_set(e, ERROR_BUSY, "database %s: process %d holds the lock, waited %d ms",
+                     db->path, pid, db->busy_timeout_ms);
+}
+
 int db_error(struct db *db, int rc, const char *what, struct error *e)
 {
     enum error_code code = code_of(db, rc);
     const char *text = db->handle ? sqlite3_errmsg(db->handle) : sqlite3_errstr(rc);
     if (code == ERROR_BUSY)
-        return error_set(e, code, "database %s: another process held the lock for %d ms", db->path,
-                         db->busy_timeout_ms);
+        return busy_error(db, e);
     if (code == ERROR_FULL)
         return error_set(e, code, "database %s: %s: the disk is full", db->path, what);
     if (code == ERROR_FORMAT)
