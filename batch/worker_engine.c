@@ -103,7 +103,14 @@ int worker_register(struct worker *w, struct error *e)
     };
     (void)machine_available(&o.available_bytes, NULL);
     rc = queue_worker_open(w->queue, &o, stop_watching, w, &w->row, e);
-    return rc ? rc : queue_worker_beat(w->row, stop_fence, w->stop, e);
+    if (rc)
+        return rc;
+    if (queue_worker_found_crashed(w->row)) {
+        w->report.n_failed++;
+        report_say(&w->report, LOG_WARN,
+                   "a request failed: the worker died three times with it alone");
+    }
+    return queue_worker_beat(w->row, stop_fence, w->stop, e);
 }
 
 static int allocate_slots(struct worker *w, size_t n, struct error *e)

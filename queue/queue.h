@@ -151,6 +151,8 @@ int queue_worker_open(struct queue *q, const struct queue_worker_options *opt,
 int queue_worker_beat(struct queue_worker *w, void (*fenced)(void *ctx), void *ctx,
                       struct error *e);
 bool queue_worker_fenced(const struct queue_worker *w);
+/* Whether taking over from a dead worker ended a request: its third death alone (worker_crashed). */
+bool queue_worker_found_crashed(const struct queue_worker *w);
 int queue_worker_status(struct queue_worker *w, struct str status_json, struct error *e);
 /* From now on this worker's death has an explanation (a stop was asked for): it blames no job. */
 int queue_worker_stopping(struct queue_worker *w, struct str reason, struct error *e);

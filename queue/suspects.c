@@ -98,7 +98,9 @@ static int fail_crashed(struct queue *q, const struct victim *v, struct error *e
     return rc;
 }
 
-static int blame(struct queue *q, const struct victim *v, size_t n, struct error *e)
+/* *ret_failed: whether it was one request's third death alone. */
+static int blame(struct queue *q, const struct victim *v, size_t n, bool *ret_failed,
+                 struct error *e)
 {
     int64_t last_group = 0;
     size_t n_suspects = 0;
@@ -117,15 +119,18 @@ static int blame(struct queue *q, const struct victim *v, size_t n, struct error
         bool alone = n == 1;
         int64_t group = last_group + (i_suspect < first_half ? 1 : 2);
         i_suspect++;
-        if (alone && v[i].lone_deaths + 1 >= LONE_DEATHS_MAX)
+        if (alone && v[i].lone_deaths + 1 >= LONE_DEATHS_MAX) {
             rc = fail_crashed(q, &v[i], e);
-        else
+            *ret_failed = rc == 0;
+        } else {
             rc = suspect(q, &v[i], group, alone, e);
+        }
     }
     return rc;
 }
 
-static int bury_jobs(struct queue *q, const struct worker_row *row, bool explained, struct error *e)
+static int bury_jobs(struct queue *q, const struct worker_row *row, bool explained,
+                     bool *ret_failed, struct error *e)
 {
     int64_t n = 0;
     int rc = db_number(&q->db, "SELECT count(*) FROM job WHERE worker_id = ? AND state = 'running'",
@@ -137,7 +142,7 @@ static int bury_jobs(struct queue *q, const struct worker_row *row, bool explain
         return error_set(e, ERROR_NOMEM, "no memory for %lld jobs of a dead worker", (long long)n);
     rc = read_victims(q, row->key, v, (size_t)n, e);
     if (rc == 0 && !explained)
-        rc = blame(q, v, (size_t)n, e);
+        rc = blame(q, v, (size_t)n, ret_failed, e);
     for (int64_t i = 0; rc == 0 && explained && i < n; i++)
         rc = requeue(q, &v[i], "{\"reason\":\"the worker ended\"}", e);
     mem_free(v);
@@ -145,9 +150,10 @@ static int bury_jobs(struct queue *q, const struct worker_row *row, bool explain
 }
 
 int worker_bury(struct queue *q, const struct worker_row *row, bool explained, const char *end,
-                struct error *e)
+                bool *ret_failed, struct error *e)
 {
-    int rc = bury_jobs(q, row, explained, e);
+    *ret_failed = false;
+    int rc = bury_jobs(q, row, explained, ret_failed, e);
     if (rc == 0)
         rc = db_run(&q->db, "UPDATE worker SET ended_us = ?, end = ? WHERE id = ?",
                     SQL_ARGS(sql_int(clock_wall_us()), sql_c(end), sql_int(row->key)), e);

@@ -126,7 +126,8 @@ static int take_in_transaction(struct queue_worker *w, const struct queue_worker
         if (rc == 0 && stuck)
             rc = check_room(&row, opt, e);
         if (rc == 0)
-            rc = worker_bury(w->q, &row, explained, stuck ? "superseded" : "died", e);
+            rc = worker_bury(w->q, &row, explained, stuck ? "superseded" : "died",
+                             &w->found_crashed, e);
         if (rc == 0 && !stuck && row.lock_path)
             unlink(row.lock_path);
     }
@@ -264,6 +265,11 @@ int queue_worker_open(struct queue *q, const struct queue_worker_options *opt,
     }
     *ret = w;
     return 0;
+}
+
+bool queue_worker_found_crashed(const struct queue_worker *w)
+{
+    return w->found_crashed;
 }
 
 int worker_fence(struct queue_worker *w, struct error *e)

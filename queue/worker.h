@@ -30,7 +30,8 @@ struct queue_worker {
     char *lock_path;
     int lock_fd;
     int beat_ms, lease_ms;
-    size_t room_bytes; /* of bodies in one claim */
+    size_t room_bytes;  /* of bodies in one claim */
+    bool found_crashed; /* taking over ended a request with worker_crashed */
     atomic_bool fenced;
     struct beat beat;
 };
@@ -60,9 +61,9 @@ void beat_stop(struct queue_worker *w);
 /*
  * The worker of that row is dead or superseded: its running jobs go back to the queue, by the rules
  * of suspects.c, and the row ends with `end`. In the caller's transaction.
- * explained: no job is to blame.
+ * explained: no job is to blame. *ret_failed: one was, and has failed with worker_crashed.
  */
 int worker_bury(struct queue *q, const struct worker_row *row, bool explained, const char *end,
-                struct error *e);
+                bool *ret_failed, struct error *e);
 
 #endif
