@@ -210,6 +210,21 @@ static inline void block_scales_k4(const uint8_t s[12], uint8_t sc[8], uint8_t m
     }
 }
 
+/* The 256 values of a q4_k or q5_k block from its codes. */
+static inline void block_values_k4(const int8_t q[256], const uint8_t scales[12], float d,
+                                   float dmin, float *out)
+{
+    uint8_t sc[8];
+    uint8_t mn[8];
+    block_scales_k4(scales, sc, mn);
+    for (int g = 0; g < 8; g++) {
+        float scale = d * (float)sc[g];
+        float min = dmin * (float)mn[g];
+        for (int j = 32 * g; j < 32 * g + 32; j++)
+            out[j] = scale * (float)q[j] - min;
+    }
+}
+
 /* The sixteen 6-bit scales of q3_k, less 32. */
 static inline void block_scales_q3_k(const uint8_t s[12], int8_t sc[16])
 {

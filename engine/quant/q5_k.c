@@ -7,25 +7,13 @@ static void decode(const void *blocks, float *out, size_t n)
     const struct block_q5_k *b = blocks;
     for (; n > 0; n -= 256, out += 256, b++) {
         int8_t q[256];
-        uint8_t sc[8];
-        uint8_t mn[8];
         codes_q5_k(b, q);
-        block_scales_k4(b->scales, sc, mn);
-        float d = quant_f16_to_f32(b->d);
-        float dmin = quant_f16_to_f32(b->dmin);
-        for (int g = 0; g < 8; g++) {
-            float scale = d * (float)sc[g];
-            float min = dmin * (float)mn[g];
-            for (int j = 32 * g; j < 32 * g + 32; j++)
-                out[j] = scale * (float)q[j] - min;
-        }
+        block_values_k4(q, b->scales, quant_f16_to_f32(b->d), quant_f16_to_f32(b->dmin), out);
     }
 }
 
 /*
- * Codes about their middle have rms 9.233. Bytes g and g + 4 of the scales are the scale and the
- * minimum of group g < 4, the nibbles of byte g + 8 and the top bits above those of group g + 4:
- * with both equal, dmin = 15.5 d puts zero in the middle of the codes. Scales 0..63: rms 36.54.
+ * Codes about their middle have rms 9.233; with equal scales and minima dmin = 15.5 d puts zero in the middle of the codes.
  */
 static void synthesise(void *block, uint64_t seed, uint64_t index, float rms)
 {
@@ -33,11 +21,7 @@ static void synthesise(void *block, uint64_t seed, uint64_t index, float rms)
     struct synth s = synth_begin(seed, index);
     synth_bytes(&s, b->qh, sizeof(b->qh));
     synth_bytes(&s, b->qs, sizeof(b->qs));
-    synth_bytes(&s, b->scales, sizeof(b->scales));
-    for (int g = 0; g < 4; g++) {
-        b->scales[g + 4] = b->scales[g];
-        b->scales[g + 8] = (uint8_t)((b->scales[g + 8] & 15) * 0x11);
-    }
+    synth_scales_k4(&s, b->scales);
     b->d = synth_scale(&s, rms * (1.0f / (9.233f * 36.54f)), 0);
     b->dmin = quant_f32_to_f16(15.5f * quant_f16_to_f32(b->d));
 }

@@ -36,6 +36,15 @@ uint16_t synth_scale(struct synth *s, float value, int either_sign)
     return quant_f32_to_f16(value * factor);
 }
 
+void synth_scales_k4(struct synth *s, uint8_t scales[12])
+{
+    synth_bytes(s, scales, 12);
+    for (int g = 0; g < 4; g++) {
+        scales[g + 4] = scales[g];
+        scales[g + 8] = (uint8_t)((scales[g + 8] & 15) * 0x11);
+    }
+}
+
 float synth_bell(uint64_t seed, uint64_t index, float rms)
 {
     uint64_t word = rng_u64(seed, index);

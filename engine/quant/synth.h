@@ -23,6 +23,12 @@ void synth_bytes(struct synth *s, void *out, size_t n);
  * takes the mean of codes like -8..7 out of the sum over many blocks.
  */
 uint16_t synth_scale(struct synth *s, float value, int either_sign);
+/*
+ * The twelve bytes of q4_k's and q5_k's scales, each minimum equal to its group's scale: bytes g and
+ * g + 4 are scale and minimum of group g < 4, the nibbles of byte g + 8 and the top bits above those of
+ * group g + 4. Scales are 0..63: rms 36.54.
+ */
+void synth_scales_k4(struct synth *s, uint8_t scales[12]);
 /* Bell-shaped (sum of four uniform numbers), of that rms. */
 float synth_bell(uint64_t seed, uint64_t index, float rms);
 
