@@ -1,8 +1,9 @@
 /*
  * The queue with many rows: how long a claim (commit included) and a status take.
  *
- * Usage: bench/queue [ROWS [PATH]]. A PATH is kept, and measured again when it is there. Makes ROWS requests (a million) of which nine in ten are held or
- * done, claims and ends 2,000 jobs one by one, asks for the status 50 times, and prints CSV.
+ * Usage: bench/queue [ROWS [PATH]]. Makes ROWS requests (a million) of which nine in ten are held or
+ * done, claims and ends 2,000 jobs one by one, asks for the status 50 times, and prints CSV. A PATH is
+ * kept, and measured again when it is there.
  * The million is submitted through queue.h; a direct statement then ends seven tenths of it, because
  * running them through attempts would measure something else for minutes.
  */
