@@ -29,15 +29,6 @@ bool str_equal_c(struct str a, const char *b)
     return str_equal(a, str_of(b));
 }
 
-int str_compare(struct str a, struct str b)
-{
-    size_t common = a.len < b.len ? a.len : b.len;
-    int order = common > 0 ? memcmp(a.ptr, b.ptr, common) : 0;
-    if (order != 0)
-        return order < 0 ? -1 : 1;
-    return (a.len > b.len) - (a.len < b.len);
-}
-
 /*
  * RFC 3629 by its table of lead bytes: how many bytes the character has and which second bytes are
  * allowed (that range alone excludes overlong forms, surrogates and values above U+10FFFF).

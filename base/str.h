@@ -17,7 +17,6 @@ struct str str_of(const char *s); /* NULL gives an empty slice */
 struct str str_slice(const char *ptr, size_t len);
 bool str_equal(struct str a, struct str b);
 bool str_equal_c(struct str a, const char *b);
-int str_compare(struct str a, struct str b); /* memcmp order, shorter first */
 
 /* Whether the bytes are well-formed UTF-8 (RFC 3629); *at gets the first bad offset. at may be NULL. */
 bool str_utf8_valid(struct str s, size_t *at);

@@ -6,7 +6,7 @@
 
 #define FIRST_CAPACITY 16
 
-size_t list_limit(size_t limit)
+static size_t list_limit(size_t limit)
 {
     return limit == 0 || limit > QUEUE_LIST_ROWS ? QUEUE_LIST_ROWS : limit;
 }

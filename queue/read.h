@@ -28,7 +28,6 @@ struct rows {
 int read_list(struct queue *q, const struct row_type *type, const char *sql, struct sql_args args,
               size_t limit, struct rows *ret, struct error *e);
 void release_list(const struct row_type *type, void *item, size_t n);
-size_t list_limit(size_t limit);
 
 int read_counts(struct queue *q, int64_t batch, struct queue_counts *ret, struct error *e);
 

@@ -128,12 +128,6 @@ void kv_release(struct kv_pool *p, int slot)
     p->held[slot] = 0;
 }
 
-bool kv_fits_ever(const struct kv_pool *p, uint32_t n_positions)
-{
-    uint32_t n = pages_of(n_positions);
-    return n <= p->n_groups && n <= p->max_pages;
-}
-
 void *kv_keys(const struct kv_pool *p, int slot, uint32_t layer, uint32_t page)
 {
     assert(page < p->held[slot]);

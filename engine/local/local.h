@@ -82,7 +82,6 @@ struct sequence *scheduler_free_entry(const struct engine *en);
 void scheduler_finished(struct engine *en, struct sequence *s);
 /* Makes the entry free, whatever it was doing, and forgets its events. */
 void scheduler_drop(struct engine *en, struct sequence *s);
-void scheduler_void_all(struct engine *en);
 
 /*
  * The rows of a step, a pure function of what each sequence has pending: one row of every sequence

@@ -97,7 +97,7 @@ void scheduler_drop(struct engine *en, struct sequence *s)
     sequence_end(s);
 }
 
-void scheduler_void_all(struct engine *en)
+static void void_all(struct engine *en)
 {
     for (uint32_t i = 0; i < en->plan.slots; i++) {
         if (en->sequences[i].state != SEQUENCE_FREE)
@@ -108,7 +108,7 @@ void scheduler_void_all(struct engine *en)
 void scheduler_close(struct engine *en)
 {
     if (en->sequences)
-        scheduler_void_all(en);
+        void_all(en);
     ledger_release(en->ledger, LEDGER_SCRATCH, en->step_block, en->step_bytes);
     ledger_release(en->ledger, LEDGER_STATE, en->sequences_block, en->sequences_bytes);
     if (en->text_reserved > 0)
@@ -236,7 +236,7 @@ int scheduler_step(struct engine *en, struct error *e)
     fill_rows(en);
     int rc = forward_step(en->forward, en->rows, n_rows, e);
     if (rc < 0) {
-        scheduler_void_all(en);
+        void_all(en);
         return rc;
     }
     take_results(en);

@@ -10,22 +10,15 @@
 
 int tokens_push(struct tokens *t, int32_t id, struct error *e)
 {
-    return tokens_append(t, &id, 1, e);
-}
-
-int tokens_append(struct tokens *t, const int32_t *ids, size_t n, struct error *e)
-{
-    if (n > t->cap - t->n) {
-        size_t cap = MAX_OF(MAX_OF(t->cap * 2, t->n + n), (size_t)64);
+    if (t->n == t->cap) {
+        size_t cap = MAX_OF(t->cap * 2, (size_t)64);
         int32_t *grown = mem_regrow(t->ids, cap, sizeof *grown);
         if (!grown)
             return error_set(e, ERROR_NOMEM, "no memory for %zu tokens", cap);
         t->ids = grown;
         t->cap = cap;
     }
-    for (size_t i = 0; i < n; i++)
-        t->ids[t->n + i] = ids[i];
-    t->n += n;
+    t->ids[t->n++] = id;
     return 0;
 }
 

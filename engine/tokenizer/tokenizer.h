@@ -29,7 +29,6 @@ struct tokens {
     size_t cap;
 };
 int tokens_push(struct tokens *t, int32_t id, struct error *e);
-int tokens_append(struct tokens *t, const int32_t *ids, size_t n, struct error *e);
 void tokens_release(struct tokens *t);
 
 int tokenizer_new(struct tokenizer **ret, const struct gguf *g, struct error *e);

@@ -2,17 +2,6 @@
 
 #include "tests/test.h"
 
-TEST(str_compares_like_memcmp)
-{
-    CHECK_INT(str_compare(str_of("a"), str_of("b")), -1);
-    CHECK_INT(str_compare(str_of("ab"), str_of("a")), 1);
-    CHECK_INT(str_compare(str_of("a\xff"), str_of("a\x01")), 1);
-    CHECK_INT(str_compare(str_of(NULL), str_of("")), 0);
-    CHECK(str_equal(str_of(NULL), str_of("")));
-    CHECK(str_equal_c(str_slice("abc", 2), "ab"));
-    CHECK(!str_equal_c(str_slice("abc", 2), "abc"));
-}
-
 /* Well-formed and not, from RFC 3629 and the Unicode standard's table 3-7. */
 static const struct utf8_case {
     const char *text;

@@ -26,7 +26,7 @@ TEST(kv_pages_have_one_owner)
     CHECK_OK(ledger_new(&l, 1 << 24, &e), &e);
     uint64_t bytes = kv_sequence_bytes(&shape, GROUPS * KV_PAGE);
     CHECK_OK(kv_pool_new(&p, l, &shape, bytes, SEQUENCES, PAGES * KV_PAGE, &e), &e);
-    CHECK(kv_fits_ever(p, PAGES * KV_PAGE) && !kv_fits_ever(p, PAGES * KV_PAGE + 1));
+    CHECK_INT(kv_reserve(p, PAGES * KV_PAGE + 1), -1);
     int used = 0;
     for (uint64_t i = 0; i < 3000; i++) {
         int victim = (int)(rng_u64(1, i) % SEQUENCES);
