@@ -8,6 +8,7 @@
 #include "base/compiler.h"
 #include "engine/gguf/gguf.h"
 #include "engine/tokenizer/bytemap.h"
+#include "engine/tokenizer/pretok.h"
 #include "engine/tokenizer/tokenizer.h"
 
 static struct bpe_merge *slot_for(const struct bpe *b, int32_t left, int32_t right)
@@ -65,13 +66,59 @@ static int add_merge(struct bpe *b, struct vocab *v, struct str line, uint32_t r
     return 0;
 }
 
-static int load_merges(struct bpe *b, struct vocab *v, const struct gguf *g, struct error *e)
+static int32_t find_normal(const struct vocab *v, const char *text, size_t n)
+{
+    int32_t id = vocab_find(v, str_slice(text, n));
+    return id >= 0 && v->type[id] == TOKEN_NORMAL ? id : -1;
+}
+
+/* The ways to put this token together out of two others; with `fill` each becomes a merge. */
+static uint64_t merges_into(struct bpe *b, const struct vocab *v, int32_t id, bool fill)
+{
+    struct str text = texts_at(&v->texts, (uint32_t)id);
+    uint64_t n = 0;
+    for (size_t at = 1; at < text.len; at++) {
+        if (((uint8_t)text.ptr[at] & 0xC0u) == 0x80u)
+            continue;
+        struct bpe_merge m = {.left = find_normal(v, text.ptr, at),
+                              .right = find_normal(v, text.ptr + at, text.len - at),
+                              .result = id,
+                              .rank = (uint32_t)id};
+        if (m.left < 0 || m.right < 0)
+            continue;
+        n++;
+        if (fill)
+            *slot_for(b, m.left, m.right) = m;
+    }
+    return n;
+}
+
+static int rank_ids(struct bpe *b, const struct vocab *v, struct error *e)
+{
+    uint64_t n = 0;
+    b->whole_words = true;
+    for (int pass = 0; pass < 2; pass++) {
+        int rc = pass == 1 ? make_slots(b, n, e) : 0;
+        if (rc < 0)
+            return rc;
+        for (int32_t id = 0; id < v->n; id++) {
+            struct str text = texts_at(&v->texts, (uint32_t)id);
+            if (find_normal(v, text.ptr, text.len) == id)
+                n += merges_into(b, v, id, pass == 1);
+        }
+    }
+    return 0;
+}
+
+static int load_merges(struct bpe *b, struct vocab *v, const struct gguf *g, bool ranked_ids,
+                       struct error *e)
 {
     struct gguf_strings it;
     uint64_t n;
     int rc = gguf_strings_begin(g, "tokenizer.ggml.merges", &it, &n, e);
     if (rc == -ERROR_NOTFOUND)
-        return error_set(e, ERROR_FORMAT, "key 'tokenizer.ggml.merges' is missing");
+        return ranked_ids ? rank_ids(b, v, e)
+                          : error_set(e, ERROR_FORMAT, "key 'tokenizer.ggml.merges' is missing");
     if (rc == 0)
         rc = make_slots(b, n, e);
     struct buf joined;
@@ -83,11 +130,10 @@ static int load_merges(struct bpe *b, struct vocab *v, const struct gguf *g, str
     return rc;
 }
 
-int bpe_init(struct bpe *b, struct vocab *v, const struct gguf *g, bool whole_words,
-             struct error *e)
+int bpe_init(struct bpe *b, struct vocab *v, const struct gguf *g, unsigned flags, struct error *e)
 {
-    b->whole_words = whole_words;
-    int rc = load_merges(b, v, g, e);
+    b->whole_words = flags & PRETOK_WHOLE_WORDS;
+    int rc = load_merges(b, v, g, flags & PRETOK_RANKED_IDS, e);
     for (size_t byte = 0; rc == 0 && byte < 256; byte++) {
         char text[4];
         size_t n = str_utf8_put(bytemap_rune((uint8_t)byte), text);
@@ -148,7 +194,7 @@ static void merge_all(const struct bpe *b, struct bpe_scratch *s)
         uint64_t key = heap_pop(&s->heap);
         int32_t at = (int32_t)heap_place(key);
         const struct bpe_merge *m = merge_at(b, s, at);
-        /* A rank belongs to one pair: another rank here means the candidate is out of date. */
+        /* Another rank here means the candidate is out of date; the same one is as good as new. */
         if (!m || m->rank != heap_order(key))
             continue;
         struct bpe_symbol *left = &s->symbol[at];
@@ -182,7 +228,10 @@ static int emit(const struct bpe *b, const struct vocab *v, int32_t piece, struc
     return rc;
 }
 
-/* The token that is this whole word, -1 if none; a word longer than any token is not spelled. */
+/*
+ * The token that is this whole word, -1 if none; a word longer than any token is not spelled. Text
+ * never becomes a control token this way.
+ */
 static int whole_word(const struct vocab *v, struct bpe_scratch *s, struct str word, int32_t *ret,
                       struct error *e)
 {
@@ -195,7 +244,7 @@ static int whole_word(const struct vocab *v, struct bpe_scratch *s, struct str w
         char text[4];
         buf_append(&s->mapped, text, str_utf8_put(bytemap_rune((uint8_t)word.ptr[i]), text));
     }
-    *ret = vocab_find(v, buf_str(&s->mapped));
+    *ret = find_normal(v, s->mapped.ptr, s->mapped.len);
     return buf_check(&s->mapped, "word", e);
 }
 

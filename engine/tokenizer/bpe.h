@@ -47,9 +47,12 @@ struct bpe_scratch {
     struct buf mapped; /* a word in the byte alphabet */
 };
 
-/* Interns what merges need behind the vocabulary's texts. */
-int bpe_init(struct bpe *b, struct vocab *v, const struct gguf *g, bool whole_words,
-             struct error *e);
+/*
+ * Interns what merges need behind the vocabulary's texts. `flags`: of enum pretok_flags. A file
+ * without merges is refused unless PRETOK_RANKED_IDS: then any two tokens merge that make up a
+ * normal one, the lowest id first, and a word that is a token is taken whole.
+ */
+int bpe_init(struct bpe *b, struct vocab *v, const struct gguf *g, unsigned flags, struct error *e);
 void bpe_release(struct bpe *b);
 /* Appends the word's tokens. A byte that has no token is left out, as in llama.cpp. */
 int bpe_word(const struct bpe *b, const struct vocab *v, struct bpe_scratch *scratch,

@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/compiler.h"
 
-#define PRETOK_PATTERNS 4
+#define PRETOK_PATTERNS 6
 
 struct pretok_row {
     const char *name;

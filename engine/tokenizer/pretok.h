@@ -16,6 +16,7 @@
 enum pretok_flags {
     PRETOK_WHOLE_WORDS = 1, /* a word that is a token is taken whole, whatever the merges say */
     PRETOK_BOS = 2,         /* a BOS token comes first unless the file says otherwise */
+    PRETOK_RANKED_IDS = 4,  /* a file without merges means that ids are ranks */
 };
 
 struct pretok;

@@ -38,7 +38,7 @@ static int load_bpe(struct tokenizer *t, const struct gguf *g, struct error *e)
         return rc;
     unsigned flags = pretok_flags(t->pretok);
     rc = vocab_load(&t->vocab, g, false, flags & PRETOK_BOS, e);
-    return rc == 0 ? bpe_init(&t->bpe, &t->vocab, g, flags & PRETOK_WHOLE_WORDS, e) : rc;
+    return rc == 0 ? bpe_init(&t->bpe, &t->vocab, g, flags, e) : rc;
 }
 
 static int load_spm(struct tokenizer *t, const struct gguf *g, struct error *e)

@@ -8,9 +8,11 @@
 #include "tests/engine/tokenizer_kit.h"
 #include "tests/test.h"
 
-static const char *const vocabularies[] = {"vocab-gpt-2.gguf",     "vocab-smollm.gguf",
-                                           "vocab-llama-bpe.gguf", "vocab-qwen2.gguf",
-                                           "vocab-default.gguf",   "vocab-spm.gguf"};
+static const char *const vocabularies[] = {"vocab-gpt-2.gguf",       "vocab-smollm.gguf",
+                                           "vocab-llama-bpe.gguf",   "vocab-qwen2.gguf",
+                                           "vocab-default.gguf",     "vocab-spm.gguf",
+                                           "vocab-qwen35.gguf",      "vocab-kimi-k2.gguf",
+                                           "vocab-deepseek-v3.gguf", "vocab-deepseek-llm.gguf"};
 
 static void check_comes_back(const struct tokenizer *t, struct str text)
 {

@@ -97,6 +97,26 @@ TEST(tokenizer_golden_qwen2)
     check_golden("qwen2");
 }
 
+TEST(tokenizer_golden_qwen35)
+{
+    check_golden("qwen35");
+}
+
+TEST(tokenizer_golden_kimi_k2)
+{
+    check_golden("kimi-k2");
+}
+
+TEST(tokenizer_golden_deepseek_v3)
+{
+    check_golden("deepseek-v3");
+}
+
+TEST(tokenizer_golden_deepseek_llm)
+{
+    check_golden("deepseek-llm");
+}
+
 TEST(tokenizer_golden_default)
 {
     check_golden("default");
@@ -162,6 +182,16 @@ LONG_TEST(tokenizer_real_llama_bpe)
 LONG_TEST(tokenizer_real_qwen2)
 {
     check_real("qwen2");
+}
+
+LONG_TEST(tokenizer_real_qwen35)
+{
+    check_real("qwen35");
+}
+
+LONG_TEST(tokenizer_real_deepseek_llm)
+{
+    check_real("deepseek-llm");
 }
 
 LONG_TEST(tokenizer_real_llama_spm)

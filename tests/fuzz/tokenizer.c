@@ -17,7 +17,7 @@
 
 #define BYTES 256
 #define EXTRA 8
-#define KINDS 6
+#define KINDS 10
 
 /* Byte-level: the bytes, some merges of them, two special texts of which one starts with the other. */
 static void put_bpe(struct gguf_writer *w, const char *pre)
@@ -70,8 +70,9 @@ static void put_spm(struct gguf_writer *w)
 
 static struct tokenizer *make(int kind)
 {
-    static const char *const pre[KINDS] = {"gpt-2", "smollm",  "llama-bpe",
-                                           "qwen2", "default", NULL};
+    static const char *const pre[KINDS] = {"gpt-2",   "smollm",  "llama-bpe",   "qwen2",
+                                           "default", "kimi-k2", "deepseek-v3", "deepseek-llm",
+                                           "qwen35",  NULL};
     char path[64];
     struct error e = {0};
     struct gguf_writer *w;
