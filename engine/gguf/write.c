@@ -1,9 +1,11 @@
 #include "engine/gguf/write.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/buf.h"
@@ -390,6 +392,33 @@ int gguf_writer_data(struct gguf_writer *w, const void *bytes, size_t n, struct 
         size_t part = (size_t)MIN_OF((uint64_t)n, w->left);
         rc = write_bytes(w, next, part, e);
         next += part;
+        n -= part;
+        w->left -= part;
+        if (rc == 0 && w->left == 0)
+            rc = finish_tensor(w, e);
+    }
+    return rc;
+}
+
+static int make_hole(struct gguf_writer *w, uint64_t n, struct error *e)
+{
+    w->file_size += n;
+    if (ftruncate(w->out.fd, (off_t)w->file_size) != 0 || lseek(w->out.fd, 0, SEEK_END) < 0)
+        return error_set(e, ERROR_IO, "%s: a hole of %" PRIu64 " bytes: %s", w->out.temp, n,
+                         strerror(errno));
+    return 0;
+}
+
+int gguf_writer_hole(struct gguf_writer *w, uint64_t n, struct error *e)
+{
+    int rc = 0;
+    while (rc == 0 && n > 0) {
+        if (w->row == w->n_rows)
+            return error_set(e, ERROR_INVALID,
+                             "%s: a hole of %" PRIu64 " bytes beyond the last of %zu tensors",
+                             w->path, n, w->n_rows);
+        const uint64_t part = MIN_OF(n, w->left);
+        rc = make_hole(w, part, e);
         n -= part;
         w->left -= part;
         if (rc == 0 && w->left == 0)

@@ -42,6 +42,8 @@ void gguf_put_tensor(struct gguf_writer *w, const char *name, const struct quant
 int gguf_writer_begin(struct gguf_writer *w, struct error *e);
 /* The next n bytes of tensor data; padding and the change of shard happen by themselves. */
 int gguf_writer_data(struct gguf_writer *w, const void *bytes, size_t n, struct error *e);
+/* The next n bytes as a hole, which reads as zeros and takes no room on the disk. */
+int gguf_writer_hole(struct gguf_writer *w, uint64_t n, struct error *e);
 int gguf_writer_end(struct gguf_writer *w, struct error *e); /* refuses when bytes are missing */
 
 #endif
