@@ -14,88 +14,148 @@
 #include "tools/model/spec.h"
 
 static const char usage[] =
-    "usage: mkmodel --arch llama|qwen2|qwen3 [OPTION...] -o OUT.gguf\n"
+    "usage: mkmodel --arch ARCHITECTURE | --like MODEL [OPTION...] -o OUT.gguf\n"
+    "  --arch NAME         llama qwen2 qwen3 qwen3moe deepseek2 kimi-linear kimi-k3\n"
+    "  --like NAME         the dimensions of Kimi-K3, Kimi-Linear-48B-A3B, Kimi-K2, Mixtral-8x7B\n"
     "  --type NAME         format of the matrices (F32); rows that do not fit a block fall back\n"
+    "  --expert-type NAME  format of the experts (as --type)\n"
     "  --layers --embd --heads --kv-heads --head-dim --ff --ctx N\n"
+    "  --experts --used --shared --expert-ff --dense-layers --latent --groups --groups-used N\n"
+    "  --q-lora --kv-lora --nope --rope --v-dim --kda-dim --conv --res-block --yarn-ctx N\n"
+    "  --mla-every N       layers with MLA where there is KDA too: each N-th and the last\n"
+    "  --mla-layers I,J... or just these, counted from 0\n"
+    "  --softmax           softmax routing without selection bias or renormalising\n"
+    "  --yarn --no-yarn    whether positions are stretched\n"
+    "  --legacy            attn_kv_b, not absorbed\n"
     "  --size BYTES        choose the dimensions that were not given for about that size (1G)\n"
     "  --tied --untied     whether the output matrix is the embedding\n"
     "  --vocab N           a byte-level BPE vocabulary of N tokens made here (1024)\n"
+    "  --pre NAME          its pre-tokenizer (the architecture's)\n"
     "  --vocab-from FILE   the vocabulary of another GGUF file\n"
     "  --chat-template-from FILE\n"
     "  --shards N          a split model, PREFIX-00001-of-0000N.gguf, at most N files\n"
-    "  --seed N            (1)\n";
+    "  --sparse            no weights but holes: a file of any size in seconds\n"
+    "  --seed N            (1)\n"
+    "  --omit --misshape --poison TENSOR, --extra NAME, --omit-key KEY, --set-key KEY=N\n"
+    "                      a file that is wrong in this way\n";
 
+/* Options that are not dimensions; those are numbered 0 to SPEC_DIMENSIONS - 1. */
 enum option_id {
-    OPT_ARCH = 256,
+    OPT_ARCH = SPEC_DIMENSIONS,
+    OPT_LIKE,
     OPT_TYPE,
-    OPT_LAYERS,
-    OPT_EMBD,
-    OPT_HEADS,
-    OPT_KV_HEADS,
-    OPT_HEAD_DIM,
-    OPT_FF,
-    OPT_CTX,
+    OPT_EXPERT_TYPE,
+    OPT_MLA_LAYERS,
+    OPT_SOFTMAX,
+    OPT_YARN,
+    OPT_NO_YARN,
+    OPT_LEGACY,
     OPT_SIZE,
     OPT_TIED,
     OPT_UNTIED,
-    OPT_VOCAB,
+    OPT_PRE,
     OPT_VOCAB_FROM,
     OPT_TEMPLATE_FROM,
     OPT_SHARDS,
+    OPT_SPARSE,
     OPT_SEED,
+    OPT_OMIT,
+    OPT_EXTRA,
+    OPT_MISSHAPE,
+    OPT_POISON,
+    OPT_OMIT_KEY,
+    OPT_SET_KEY,
+    OPTIONS
 };
 
-static const struct option long_options[] = {
+static const struct option other_options[] = {
     {"arch", required_argument, NULL, OPT_ARCH},
+    {"like", required_argument, NULL, OPT_LIKE},
     {"type", required_argument, NULL, OPT_TYPE},
-    {"layers", required_argument, NULL, OPT_LAYERS},
-    {"embd", required_argument, NULL, OPT_EMBD},
-    {"heads", required_argument, NULL, OPT_HEADS},
-    {"kv-heads", required_argument, NULL, OPT_KV_HEADS},
-    {"head-dim", required_argument, NULL, OPT_HEAD_DIM},
-    {"ff", required_argument, NULL, OPT_FF},
-    {"ctx", required_argument, NULL, OPT_CTX},
+    {"expert-type", required_argument, NULL, OPT_EXPERT_TYPE},
+    {"mla-layers", required_argument, NULL, OPT_MLA_LAYERS},
+    {"softmax", no_argument, NULL, OPT_SOFTMAX},
+    {"yarn", no_argument, NULL, OPT_YARN},
+    {"no-yarn", no_argument, NULL, OPT_NO_YARN},
+    {"legacy", no_argument, NULL, OPT_LEGACY},
     {"size", required_argument, NULL, OPT_SIZE},
     {"tied", no_argument, NULL, OPT_TIED},
     {"untied", no_argument, NULL, OPT_UNTIED},
-    {"vocab", required_argument, NULL, OPT_VOCAB},
+    {"pre", required_argument, NULL, OPT_PRE},
     {"vocab-from", required_argument, NULL, OPT_VOCAB_FROM},
     {"chat-template-from", required_argument, NULL, OPT_TEMPLATE_FROM},
     {"shards", required_argument, NULL, OPT_SHARDS},
+    {"sparse", no_argument, NULL, OPT_SPARSE},
     {"seed", required_argument, NULL, OPT_SEED},
+    {"omit", required_argument, NULL, OPT_OMIT},
+    {"extra", required_argument, NULL, OPT_EXTRA},
+    {"misshape", required_argument, NULL, OPT_MISSHAPE},
+    {"poison", required_argument, NULL, OPT_POISON},
+    {"omit-key", required_argument, NULL, OPT_OMIT_KEY},
+    {"set-key", required_argument, NULL, OPT_SET_KEY},
     {NULL, 0, NULL, 0},
 };
 
 struct request {
     const struct model_arch *arch;
-    const struct quant *type;
-    struct spec spec; /* 0: not given */
-    int tied;         /* -1: the architecture's default */
+    const struct spec *defaults; /* the architecture's, or those of the model it is to be like */
+    struct spec spec;
+    struct formats formats;
+    int tied, yarn; /* -1: the default */
+    bool softmax;
     uint64_t size_bytes;
+    const char *mla_layers;
+    const char *pre;
     const char *vocab_from;
     const char *template_from;
     const char *out;
     uint32_t shards;
+    bool sparse;
     uint64_t seed;
 };
 
-static int parse_u32(const char *text, uint32_t max, uint32_t *ret, struct error *e)
+static int parse_u32(const char *text, uint32_t min, uint32_t max, uint32_t *ret, struct error *e)
 {
     int64_t n = 0;
-    int rc = str_parse_int(text, 1, max, &n, e);
+    int rc = str_parse_int(text, min, max, &n, e);
     if (rc == 0)
         *ret = (uint32_t)n;
     return rc;
 }
 
-static int parse_names(struct request *r, int option, const char *value, struct error *e)
+static int parse_dimension(struct request *r, const struct spec_dimension *d, const char *value,
+                           struct error *e)
 {
-    if (option == OPT_ARCH) {
-        r->arch = model_arch_find(value);
-        return r->arch ? 0 : error_set(e, ERROR_USAGE, "unknown architecture '%s'", value);
-    }
-    r->type = quant_by_name(value);
-    return r->type ? 0 : error_set(e, ERROR_USAGE, "unknown type '%s'", value);
+    uint32_t n = 0;
+    int rc = parse_u32(value, d->min, d->max, &n, e);
+    if (rc == 0)
+        spec_set_u32(&r->spec, d->field, n);
+    return rc;
+}
+
+static int parse_arch(struct request *r, const char *value, struct error *e)
+{
+    r->arch = model_arch_find(value);
+    if (!r->arch)
+        return error_set(e, ERROR_USAGE, "unknown architecture '%s'", value);
+    r->defaults = &r->arch->defaults;
+    return 0;
+}
+
+static int parse_like(struct request *r, const char *value, struct error *e)
+{
+    const struct model_like *like = model_like_find(value);
+    if (!like)
+        return error_set(e, ERROR_USAGE, "unknown model '%s'", value);
+    r->arch = model_arch_find(like->arch);
+    r->defaults = &like->spec;
+    return 0;
+}
+
+static int parse_type(const struct quant **ret, const char *value, struct error *e)
+{
+    *ret = quant_by_name(value);
+    return *ret ? 0 : error_set(e, ERROR_USAGE, "unknown type '%s'", value);
 }
 
 static int parse_seed(struct request *r, const char *value, struct error *e)
@@ -106,83 +166,150 @@ static int parse_seed(struct request *r, const char *value, struct error *e)
     return rc;
 }
 
-static int parse_option(struct request *r, int option, const char *value, struct error *e)
+static int parse_value(struct request *r, int option, const char *value, struct error *e)
 {
-    struct spec *s = &r->spec;
     switch (option) {
     case OPT_ARCH:
+        return parse_arch(r, value, e);
+    case OPT_LIKE:
+        return parse_like(r, value, e);
     case OPT_TYPE:
-        return parse_names(r, option, value, e);
-    case OPT_LAYERS:
-        return parse_u32(value, 1000, &s->n_layers, e);
-    case OPT_EMBD:
-        return parse_u32(value, 1 << 16, &s->n_embd, e);
-    case OPT_HEADS:
-        return parse_u32(value, 1024, &s->n_heads, e);
-    case OPT_KV_HEADS:
-        return parse_u32(value, 1024, &s->n_kv_heads, e);
-    case OPT_HEAD_DIM:
-        return parse_u32(value, 1024, &s->head_dim, e);
-    case OPT_FF:
-        return parse_u32(value, 1 << 18, &s->n_ff, e);
-    case OPT_CTX:
-        return parse_u32(value, 1 << 24, &s->n_ctx, e);
-    case OPT_VOCAB:
-        return parse_u32(value, VOCAB_TOKENS_MAX, &s->n_vocab, e);
+        return parse_type(&r->formats.trunk, value, e);
+    case OPT_EXPERT_TYPE:
+        return parse_type(&r->formats.experts, value, e);
     case OPT_SHARDS:
-        return parse_u32(value, UINT16_MAX, &r->shards, e);
+        return parse_u32(value, 1, UINT16_MAX, &r->shards, e);
     case OPT_SIZE:
         return str_parse_size(value, &r->size_bytes, e);
     case OPT_SEED:
         return parse_seed(r, value, e);
-    case OPT_TIED:
-    case OPT_UNTIED:
-        r->tied = option == OPT_TIED;
-        return 0;
-    case OPT_VOCAB_FROM:
-        r->vocab_from = value;
-        return 0;
-    case OPT_TEMPLATE_FROM:
-        r->template_from = value;
-        return 0;
-    case 'o':
-        r->out = value;
-        return 0;
     default:
         return error_set(e, ERROR_USAGE, "unknown option");
     }
 }
 
+/* Whether the option is a switch. */
+static bool set_switch(struct request *r, int option)
+{
+    switch (option) {
+    case OPT_TIED:
+    case OPT_UNTIED:
+        r->tied = option == OPT_TIED;
+        return true;
+    case OPT_YARN:
+    case OPT_NO_YARN:
+        r->yarn = option == OPT_YARN;
+        return true;
+    case OPT_SOFTMAX:
+        return r->softmax = true;
+    case OPT_LEGACY:
+        return r->spec.legacy = true;
+    case OPT_SPARSE:
+        return r->sparse = true;
+    default:
+        return false;
+    }
+}
+
+/* Where an option's text goes as it is; NULL: it is not of that kind. */
+static const char **text_place(struct request *r, int option)
+{
+    struct defects *d = &r->spec.defects;
+    const struct {
+        int option;
+        const char **place;
+    } texts[] = {
+        {OPT_MLA_LAYERS, &r->mla_layers},
+        {OPT_PRE, &r->pre},
+        {OPT_VOCAB_FROM, &r->vocab_from},
+        {OPT_TEMPLATE_FROM, &r->template_from},
+        {OPT_OMIT, &d->omit},
+        {OPT_EXTRA, &d->extra},
+        {OPT_MISSHAPE, &d->misshape},
+        {OPT_POISON, &d->poison},
+        {OPT_OMIT_KEY, &d->omit_key},
+        {OPT_SET_KEY, &d->set_key},
+        {'o', &r->out},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+        if (texts[i].option == option)
+            return texts[i].place;
+    }
+    return NULL;
+}
+
+static int parse_option(struct request *r, int option, const char *value, struct error *e)
+{
+    const char **text = text_place(r, option);
+    if (text) {
+        *text = value;
+        return 0;
+    }
+    if (set_switch(r, option))
+        return 0;
+    if (option >= 0 && option < SPEC_DIMENSIONS)
+        return parse_dimension(r, &spec_dimensions[option], value, e);
+    return parse_value(r, option, value, e);
+}
+
+static void list_options(struct option out[SPEC_DIMENSIONS + ARRAY_LEN(other_options)])
+{
+    for (int i = 0; i < SPEC_DIMENSIONS; i++)
+        out[i] = (struct option){spec_dimensions[i].option, required_argument, NULL, i};
+    memcpy(out + SPEC_DIMENSIONS, other_options, sizeof(other_options));
+}
+
 static int parse_command_line(struct request *r, int argc, char **argv, struct error *e)
 {
+    struct option options[SPEC_DIMENSIONS + ARRAY_LEN(other_options)];
     int option;
     int rc = 0;
-    while (rc == 0 && (option = getopt_long(argc, argv, "o:", long_options, NULL)) != -1) {
+    list_options(options);
+    while (rc == 0 && (option = getopt_long(argc, argv, "o:", options, NULL)) != -1) {
         rc = parse_option(r, option, optarg, e);
-        if (rc < 0 && option >= OPT_ARCH)
-            error_wrap(e, "--%s", long_options[option - OPT_ARCH].name);
+        if (rc < 0 && option < OPTIONS)
+            error_wrap(e, "--%s", options[option].name);
     }
     if (rc == 0 && (optind != argc || !r->arch || !r->out))
-        rc = error_set(e, ERROR_USAGE, "--arch and -o are needed, and nothing else");
+        rc = error_set(e, ERROR_USAGE, "--arch or --like and -o are needed, and nothing else");
     return rc;
+}
+
+/* What no dimension is: taken over from the defaults, then changed where somebody said so. */
+static void choose_manners(struct request *r)
+{
+    struct spec *s = &r->spec;
+    struct spec chosen = *r->defaults;
+    for (size_t i = 0; i < SPEC_DIMENSIONS; i++)
+        spec_set_u32(&chosen, spec_dimensions[i].field, spec_u32(s, spec_dimensions[i].field));
+    chosen.legacy = s->legacy;
+    chosen.defects = s->defects;
+    *s = chosen;
+    if (r->tied >= 0)
+        s->tied = r->tied != 0;
+    if (r->yarn >= 0)
+        s->yarn = r->yarn != 0;
+    if (r->softmax) {
+        s->gating = 1;
+        s->renormalise = false;
+    }
 }
 
 static int choose_dimensions(struct request *r, struct error *e)
 {
-    struct spec *s = &r->spec;
-    int rc = r->vocab_from ? vocab_count(r->vocab_from, &s->n_vocab, e) : 0;
-    s->tied = r->tied < 0 ? r->arch->defaults.tied : r->tied != 0;
+    choose_manners(r);
+    int rc = r->vocab_from ? vocab_count(r->vocab_from, &r->spec.n_vocab, e) : 0;
     if (rc < 0)
         return rc;
     if (r->size_bytes)
-        return model_scale(r->arch, s, r->type, r->size_bytes, e);
-    return model_complete(r->arch, s, e);
+        return model_scale(r->arch, &r->spec, &r->formats, r->size_bytes, e);
+    return spec_complete(r->defaults, &r->spec, r->mla_layers, e);
 }
 
 static int put_vocabulary(struct gguf_writer *w, const struct request *r, struct error *e)
 {
     int rc = r->vocab_from ? vocab_put_copied(w, r->vocab_from, !r->template_from, e)
-                           : vocab_put_made(w, r->spec.n_vocab, r->arch->pre, e);
+                           : vocab_put_made(w, r->spec.n_vocab, r->pre ? r->pre : r->arch->pre, e);
     return rc == 0 && r->template_from ? vocab_put_template(w, r->template_from, e) : rc;
 }
 
@@ -191,12 +318,24 @@ static int write_model(struct gguf_writer *w, const struct request *r, struct er
     model_put_keys(w, r->arch, &r->spec);
     int rc = put_vocabulary(w, r, e);
     if (rc == 0)
-        rc = model_put_tensors(w, r->arch, &r->spec, r->type, e);
+        rc = model_put_tensors(w, r->arch, &r->spec, &r->formats, e);
     if (rc == 0)
         rc = gguf_writer_begin(w, e);
     if (rc == 0)
-        rc = model_write_weights(w, r->arch, &r->spec, r->type, r->seed, e);
+        rc = model_write_weights(w, r->arch, &r->spec, &r->formats, r->seed, r->sparse, e);
     return rc == 0 ? gguf_writer_end(w, e) : rc;
+}
+
+static void print_summary(const struct request *r, const struct model_size *size)
+{
+    printf("%s: %s %s, %" PRIu64 " parameters, %" PRIu64 " bytes, %" PRIu32 " tensors\n", r->out,
+           r->arch->name, r->formats.trunk->name, size->n_params, size->bytes, size->n_tensors);
+    for (size_t i = 0; i < SPEC_DIMENSIONS; i++) {
+        const uint32_t n = spec_u32(&r->spec, spec_dimensions[i].field);
+        if (n > 0)
+            printf("%s%s %" PRIu32, i > 0 ? " " : "", spec_dimensions[i].option, n);
+    }
+    printf("\n");
 }
 
 static int make(struct request *r, struct error *e)
@@ -204,32 +343,29 @@ static int make(struct request *r, struct error *e)
     int rc = choose_dimensions(r, e);
     if (rc < 0)
         return rc;
-    struct model_size size = model_size(r->arch, &r->spec, r->type);
+    struct model_size size = model_size(r->arch, &r->spec, &r->formats);
     uint32_t per_shard = r->shards ? (size.n_tensors + r->shards - 1) / r->shards : 0;
     struct gguf_writer *w = NULL;
     rc = gguf_writer_new(&w, r->out, per_shard, e);
     if (rc == 0)
         rc = write_model(w, r, e);
     gguf_writer_free(w);
-    if (rc < 0)
-        return rc;
-    const struct spec *s = &r->spec;
-    printf("%s: %s %s, %" PRIu64 " parameters, %" PRIu64 " bytes, %" PRIu32 " tensors\n"
-           "layers %" PRIu32 " embd %" PRIu32 " heads %" PRIu32 " kv-heads %" PRIu32
-           " head-dim %" PRIu32 " ff %" PRIu32 " ctx %" PRIu32 " vocab %" PRIu32 "\n",
-           r->out, r->arch->name, r->type->name, size.n_params, size.bytes, size.n_tensors,
-           s->n_layers, s->n_embd, s->n_heads, s->n_kv_heads, s->head_dim, s->n_ff, s->n_ctx,
-           s->n_vocab);
-    return 0;
+    if (rc == 0)
+        print_summary(r, &size);
+    return rc;
 }
 
 int main(int argc, char **argv)
 {
     struct error e = {0};
-    struct request r = {.type = quant_by_name("F32"), .tied = -1, .seed = 1};
+    struct request r = {.tied = -1, .yarn = -1, .seed = 1};
+    r.formats.trunk = quant_by_name("F32");
+    spec_init(&r.spec);
     int rc = parse_command_line(&r, argc, argv, &e);
-    if (rc == 0)
+    if (rc == 0) {
+        r.formats.experts = r.formats.experts ? r.formats.experts : r.formats.trunk;
         rc = make(&r, &e);
+    }
     if (rc == 0)
         return 0;
     fprintf(stderr, "mkmodel: %s\n", e.text);

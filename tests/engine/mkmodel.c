@@ -1,5 +1,6 @@
 /* The model writer as a program: what it writes opens, is what was asked for, and is the same again. */
 #include <math.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "base/alloc.h"
@@ -211,4 +212,135 @@ TEST(mkmodel_refuses_what_it_cannot_do)
     CHECK_INT(mkmodel("--arch llama --heads 3 --kv-heads 2 -o m.gguf"), 2);
     CHECK_INT(mkmodel("--arch llama --vocab 100 -o m.gguf"), 2);
     CHECK_INT(mkmodel("--arch llama --vocab-from none.gguf -o m.gguf"), 3);
+}
+
+/* Every tensor of the one file is in the other with that shape and format. */
+static void check_tensors_in(const struct gguf *g, const struct gguf *other)
+{
+    for (size_t i = 0; i < gguf_n_tensors(g); i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(g, i);
+        char name[80];
+        snprintf(name, sizeof(name), "%.*s", (int)t->name.len, t->name.ptr);
+        const struct gguf_tensor *o = gguf_tensor_find(other, name);
+        if (!o || o->quant != t->quant || memcmp(o->ne, t->ne, sizeof(t->ne)) != 0)
+            test_fail(__FILE__, __LINE__, "%s: %s in %s", name, o ? "different" : "missing",
+                      gguf_shard_path(other, 0));
+    }
+}
+
+/* Keys that say what the model is: of the same name and value. */
+static void check_keys_in(const struct gguf *g, const struct gguf *other)
+{
+    for (size_t i = 0; i < gguf_n_keys(g); i++) {
+        struct gguf_value v;
+        struct gguf_value o;
+        struct str key = gguf_key(g, i, &v);
+        char name[80];
+        snprintf(name, sizeof(name), "%.*s", (int)key.len, key.ptr);
+        if (strncmp(name, "tokenizer.", 10) == 0 ||
+            (strncmp(name, "general.", 8) == 0 && strcmp(name, "general.architecture") != 0))
+            continue;
+        if (!gguf_find(other, name, &o) || o.type != v.type || o.n_bytes != v.n_bytes ||
+            memcmp(o.bytes, v.bytes, v.n_bytes) != 0)
+            test_fail(__FILE__, __LINE__, "%s is not the same in %s", name,
+                      gguf_shard_path(other, 0));
+    }
+}
+
+/* The files of the reference, whose tensors come from llama.cpp's own converter and quantiser. */
+TEST(mkmodel_writes_what_the_reference_has)
+{
+    static const struct {
+        const char *golden, *options;
+    } files[] = {
+        {"kimi-k3.F32", "--arch kimi-k3 --layers 3 --ff 64 --mla-layers 2 --dense-layers 2"
+                        " --experts 6 --used 2 --expert-ff 32 --shared 1"},
+        {"kimi-k3-deep.BF16",
+         "--arch kimi-k3 --embd 128 --heads 3 --ff 64 --mla-every 4 --type BF16 --experts 24"
+         " --used 4 --expert-ff 32 --latent 32 --res-block 3 --q-lora 32"},
+        {"kimi-linear.F32", "--arch kimi-linear --layers 3 --ff 64 --mla-layers 1 --expert-ff 32"},
+        {"deepseek2.F32", "--arch deepseek2 --ff 64 --expert-ff 32"},
+        {"qwen3moe.F32", "--arch qwen3moe --head-dim 32 --ff 256 --expert-ff 32"},
+    };
+    size_t n_found = 0;
+    for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+        char name[64];
+        char path[4096];
+        char arguments[512];
+        snprintf(name, sizeof(name), "models/%s.gguf", files[i].golden);
+        if (!test_golden(name, path))
+            continue;
+        snprintf(arguments, sizeof(arguments), "%s --vocab 320 -o m.gguf", files[i].options);
+        CHECK_INT(mkmodel(arguments), 0);
+        struct gguf *g = open_model("m.gguf");
+        struct gguf *golden = open_model(path);
+        check_tensors_in(g, golden);
+        check_tensors_in(golden, g);
+        check_keys_in(g, golden);
+        check_keys_in(golden, g);
+        gguf_close(golden);
+        gguf_close(g);
+        n_found++;
+    }
+    if (n_found == 0)
+        SKIP("no golden model of these architectures here");
+}
+
+static bool has_tensor(const char *arguments, const char *name)
+{
+    CHECK_INT(mkmodel(arguments), 0);
+    struct gguf *g = open_model("m.gguf");
+    bool found = gguf_tensor_find(g, name) != NULL;
+    gguf_close(g);
+    return found;
+}
+
+TEST(mkmodel_writes_the_other_forms)
+{
+    CHECK(has_tensor("--arch deepseek2 --legacy -o m.gguf", "blk.0.attn_kv_b.weight"));
+    CHECK(!has_tensor("--arch deepseek2 --legacy -o m.gguf", "blk.0.attn_k_b.weight"));
+    CHECK(has_tensor("--arch deepseek2 --q-lora 0 -o m.gguf", "blk.0.attn_q.weight"));
+    CHECK(!has_tensor("--arch deepseek2 --softmax -o m.gguf", "blk.2.exp_probs_b.bias"));
+    CHECK(has_tensor("--arch llama --experts 4 -o m.gguf", "blk.0.ffn_gate_exps.weight"));
+    CHECK(!has_tensor("--arch kimi-k3 --latent 0 -o m.gguf", "blk.1.ffn_routed_up.weight"));
+    CHECK(!has_tensor("--arch kimi-k3 --shared 0 -o m.gguf", "blk.1.ffn_up_shexp.weight"));
+}
+
+TEST(mkmodel_writes_files_that_are_wrong_in_one_way)
+{
+    static const char name[] = "blk.1.ffn_norm.weight";
+    struct error e = {0};
+    uint32_t n = 0;
+    CHECK(!has_tensor("--arch llama --omit blk.1.ffn_norm.weight -o m.gguf", name));
+    CHECK(has_tensor("--arch llama --extra blk.0.nonsense -o m.gguf", "blk.0.nonsense"));
+    CHECK_INT(mkmodel("--arch llama --misshape blk.1.ffn_norm.weight -o m.gguf"), 0);
+    struct gguf *g = open_model("m.gguf");
+    CHECK_INT(gguf_tensor_find(g, name)->ne[0], 257);
+    gguf_close(g);
+    CHECK_INT(mkmodel("--arch llama --poison blk.1.ffn_norm.weight --set-key llama.block_count=0"
+                      " --omit-key llama.vocab_size -o m.gguf"),
+              0);
+    g = open_model("m.gguf");
+    CHECK(isnan(tensor_rms(g, name)));
+    CHECK_OK(gguf_u32(g, "llama.block_count", true, &n, &e), &e);
+    CHECK_INT(n, 0);
+    CHECK_ERROR(gguf_u32(g, "llama.vocab_size", true, &n, &e), &e, ERROR_FORMAT, "vocab_size");
+    gguf_close(g);
+}
+
+/* A model of half a terabyte, on any disk. */
+TEST(mkmodel_writes_holes)
+{
+    struct stat st;
+    CHECK_INT(mkmodel("--like Kimi-K3 --type Q4_K --expert-type IQ1_S --sparse --shards 34"
+                      " -o m.gguf"),
+              0);
+    struct gguf *g = open_model("m-00001-of-00034.gguf");
+    CHECK_INT(gguf_n_shards(g), 34);
+    CHECK_INT(gguf_n_tensors(g), 2573);
+    CHECK_INT(gguf_tensor_find(g, "blk.92.ffn_down_exps.weight")->bytes, 896ull * 2150400);
+    CHECK_STR(gguf_tensor_find(g, "blk.3.attn_k_b.weight")->quant->name, "Q5_0");
+    CHECK(stat(gguf_shard_path(g, 33), &st) == 0);
+    CHECK(st.st_size > (off_t)1 << 30 && st.st_blocks < 1 << 12);
+    gguf_close(g);
 }

@@ -1,40 +1,15 @@
-/* The dimensions of a model: defaults, what follows from them, and a size in bytes as the goal. */
+/* The dimensions of a model with a size in bytes as the goal. */
 #include <inttypes.h>
 
 #include "tools/model/spec.h"
 
 static uint32_t pick(uint32_t given, uint32_t other)
 {
-    return given ? given : other;
-}
-
-int model_complete(const struct model_arch *a, struct spec *s, struct error *e)
-{
-    const struct spec *d = &a->defaults;
-    s->n_layers = pick(s->n_layers, d->n_layers);
-    s->n_embd = pick(s->n_embd, d->n_embd);
-    s->head_dim = pick(s->head_dim, d->head_dim);
-    s->n_heads = pick(s->n_heads, d->n_heads);
-    s->n_kv_heads = pick(s->n_kv_heads, s->n_heads % d->n_kv_heads == 0 ? d->n_kv_heads : 1);
-    s->n_ff = pick(s->n_ff, d->n_ff);
-    s->n_ctx = pick(s->n_ctx, d->n_ctx);
-    s->n_vocab = pick(s->n_vocab, d->n_vocab);
-    s->rms_eps = d->rms_eps;
-    s->freq_base = d->freq_base;
-    s->q_width = s->n_heads * s->head_dim;
-    s->kv_width = s->n_kv_heads * s->head_dim;
-    if (s->n_heads % s->n_kv_heads != 0)
-        return error_set(e, ERROR_USAGE,
-                         "%" PRIu32 " heads are not a multiple of %" PRIu32 " kv heads", s->n_heads,
-                         s->n_kv_heads);
-    if (s->head_dim % 2 != 0)
-        return error_set(e, ERROR_USAGE,
-                         "head dimension %" PRIu32 " is odd: it is rotated in pairs", s->head_dim);
-    return 0;
+    return given != SPEC_UNSET ? given : other;
 }
 
 struct sum_context {
-    const struct quant *wanted;
+    const struct formats *wanted;
     struct model_size size;
 };
 
@@ -54,7 +29,7 @@ static int add_tensor(void *context, const struct tensor_row *row, const char *n
 }
 
 struct model_size model_size(const struct model_arch *a, const struct spec *s,
-                             const struct quant *wanted)
+                             const struct formats *wanted)
 {
     struct sum_context c = {.wanted = wanted};
     (void)model_each_tensor(a, s, add_tensor, &c, NULL);
@@ -65,17 +40,31 @@ struct model_size model_size(const struct model_arch *a, const struct spec *s,
 static struct spec shape_of_width(const struct model_arch *a, const struct spec *given,
                                   uint32_t n_embd)
 {
+    const struct spec *d = &a->defaults;
     struct spec s = *given;
     s.n_embd = pick(s.n_embd, n_embd);
-    s.head_dim = pick(s.head_dim, s.n_embd >= 2048 ? 128 : a->defaults.head_dim);
-    s.n_heads = pick(s.n_heads, MAX_OF(s.n_embd / s.head_dim, 1u));
-    s.n_kv_heads = pick(s.n_kv_heads, s.n_heads % 4 == 0 ? s.n_heads / 4 : 1);
+    const uint32_t head_dim = s.n_embd >= 2048 ? 128 : 64;
+    if (d->kv_lora > 0) {
+        s.nope = pick(s.nope, head_dim);
+        s.v_dim = pick(s.v_dim, head_dim);
+        s.rope = pick(s.rope, head_dim / 2);
+        s.kv_lora = pick(s.kv_lora, MIN_OF(s.n_embd, 512u));
+        s.q_lora = pick(s.q_lora, d->q_lora > 0 ? ALIGN_UP(s.n_embd / 4, 256u) : 0);
+        s.kda_dim = pick(s.kda_dim, d->kda_dim > 0 ? head_dim : 0);
+        s.n_heads = pick(s.n_heads, MAX_OF(s.n_embd / head_dim, 1u));
+    } else {
+        s.head_dim = pick(s.head_dim, s.n_embd >= 2048 ? 128 : d->head_dim);
+        s.n_heads = pick(s.n_heads, MAX_OF(s.n_embd / s.head_dim, 1u));
+        s.n_kv_heads = pick(s.n_kv_heads, s.n_heads % 4 == 0 ? s.n_heads / 4 : 1);
+    }
     s.n_ff = pick(s.n_ff, ALIGN_UP(s.n_embd * 8 / 3, 256u));
-    s.n_layers = pick(s.n_layers, MAX_OF(s.n_embd / 128, 2u));
+    s.latent = pick(s.latent, d->latent > 0 ? ALIGN_UP(s.n_embd / 2, 256u) : 0);
+    s.expert_ff = pick(s.expert_ff, d->expert_ff > 0 ? ALIGN_UP(s.n_embd * 3 / 8, 256u) : 0);
+    s.n_layers = pick(s.n_layers, MAX_OF(s.n_embd / 128, MAX_OF(d->dense_lead + 1, 2u)));
     return s;
 }
 
-int model_scale(const struct model_arch *a, struct spec *s, const struct quant *wanted,
+int model_scale(const struct model_arch *a, struct spec *s, const struct formats *wanted,
                 uint64_t bytes, struct error *e)
 {
     struct spec best = {0};
@@ -83,7 +72,7 @@ int model_scale(const struct model_arch *a, struct spec *s, const struct quant *
     uint64_t smallest = 0;
     for (uint32_t width = 256; width <= 16384; width += 256) {
         struct spec shape = shape_of_width(a, s, width);
-        int rc = model_complete(a, &shape, e);
+        int rc = spec_complete(&a->defaults, &shape, NULL, e);
         if (rc < 0)
             return rc;
         uint64_t base = model_size(a, &shape, wanted).bytes;
@@ -93,7 +82,7 @@ int model_scale(const struct model_arch *a, struct spec *s, const struct quant *
         struct spec taller = shape;
         taller.n_layers++;
         uint64_t layer = model_size(a, &taller, wanted).bytes - base;
-        if (!s->n_layers) /* more layers for what is left */
+        if (s->n_layers == SPEC_UNSET) /* more layers for what is left */
             shape.n_layers += (uint32_t)MIN_OF((bytes - base) / layer, (uint64_t)shape.n_layers);
         best = shape;
         best_bytes = base;
@@ -103,5 +92,5 @@ int model_scale(const struct model_arch *a, struct spec *s, const struct quant *
                          "the smallest such model has %" PRIu64 " bytes, not %" PRIu64, smallest,
                          bytes);
     *s = best;
-    return 0;
+    return spec_complete(&a->defaults, s, NULL, e);
 }

@@ -15,7 +15,21 @@ enum { N_LETTERS = sizeof(letters) - 1, N_BYTES = 256, TEXT_BYTES = 24 };
 
 enum token_type { TOKEN_NORMAL = 1, TOKEN_CONTROL = 3, TOKEN_UNUSED = 5 };
 
-static const char *const specials[] = {"<|endoftext|>", "<|im_start|>", "<|im_end|>"};
+/* The last tokens of the vocabulary, by what the pre-tokenizer says of the model. */
+struct specials {
+    const char *pre; /* NULL: of all others */
+    const char *text[8];
+    uint32_t n, bos, eos;
+};
+static const struct specials specials_of[] = {
+    {.pre = "kimi-k2",
+     .text = {"[BOS]", "[EOS]", "<|end_of_msg|>", "<|open|>", "<|close|>", "<|sep|>", "[EOT]",
+              "[PAD]"},
+     .n = 8,
+     .bos = 0,
+     .eos = 2},
+    {.text = {"<|endoftext|>", "<|im_start|>", "<|im_end|>"}, .n = 3, .bos = 0, .eos = 2},
+};
 
 struct vocab {
     char (*text)[TEXT_BYTES];  /* [n] */
@@ -23,6 +37,7 @@ struct vocab {
     int32_t *type;             /* [n] */
     struct str *slices;        /* [n], of either */
     uint32_t n, n_tokens, n_merges;
+    const struct specials *specials;
 };
 
 /* GPT-2's table: printable bytes stand for themselves, the others for U+0100 and up. */
@@ -70,8 +85,8 @@ static void add_merged(struct vocab *v, uint32_t limit)
 
 static void add_specials(struct vocab *v)
 {
-    for (size_t i = 0; i < ARRAY_LEN(specials); i++) {
-        snprintf(v->text[v->n_tokens], TEXT_BYTES, "%s", specials[i]);
+    for (size_t i = 0; i < v->specials->n; i++) {
+        snprintf(v->text[v->n_tokens], TEXT_BYTES, "%s", v->specials->text[i]);
         v->type[v->n_tokens++] = TOKEN_CONTROL;
     }
 }
@@ -90,9 +105,9 @@ static void put(struct gguf_writer *w, struct vocab *v, const char *pre)
     gguf_put_strs(w, "tokenizer.ggml.tokens", slices_of(v, v->text, v->n), v->n);
     gguf_put_i32s(w, "tokenizer.ggml.token_type", v->type, v->n);
     gguf_put_strs(w, "tokenizer.ggml.merges", slices_of(v, v->merge, v->n_merges), v->n_merges);
-    uint32_t first_special = v->n - (uint32_t)ARRAY_LEN(specials);
-    gguf_put_u32(w, "tokenizer.ggml.bos_token_id", first_special);
-    gguf_put_u32(w, "tokenizer.ggml.eos_token_id", first_special + 2);
+    uint32_t first_special = v->n - v->specials->n;
+    gguf_put_u32(w, "tokenizer.ggml.bos_token_id", first_special + v->specials->bos);
+    gguf_put_u32(w, "tokenizer.ggml.eos_token_id", first_special + v->specials->eos);
     gguf_put_bool(w, "tokenizer.ggml.add_bos_token", false);
 }
 
@@ -101,7 +116,9 @@ int vocab_put_made(struct gguf_writer *w, uint32_t n, const char *pre, struct er
     if (n < VOCAB_TOKENS_MIN || n > VOCAB_TOKENS_MAX)
         return error_set(e, ERROR_USAGE, "a vocabulary of %u tokens, want %u to %u", n,
                          VOCAB_TOKENS_MIN, VOCAB_TOKENS_MAX);
-    struct vocab v = {.n = n};
+    struct vocab v = {.n = n, .specials = specials_of};
+    while (v.specials->pre && strcmp(v.specials->pre, pre) != 0)
+        v.specials++;
     v.text = mem_array(n, TEXT_BYTES);
     v.merge = mem_array(n, TEXT_BYTES);
     v.type = mem_array(n, sizeof(*v.type));
@@ -109,7 +126,7 @@ int vocab_put_made(struct gguf_writer *w, uint32_t n, const char *pre, struct er
     int rc = 0;
     if (v.text && v.merge && v.type && v.slices) {
         add_bytes(&v);
-        add_merged(&v, n - (uint32_t)ARRAY_LEN(specials));
+        add_merged(&v, n - v.specials->n);
         add_specials(&v);
         put(w, &v, pre);
     } else {
