@@ -36,6 +36,7 @@ struct engine_options {
     uint32_t
         slots; /* sequences at once; default 4, cut by the plan; explicit: refused if it does not fit */
     uint32_t chunk;          /* rows of a step at most; default 256 */
+    uint32_t logits;         /* rows of a step that get logits, for engine_score; default 16 */
     const char *isa;         /* NULL, "auto", "generic", "avx2" */
     const char *chat_format; /* NULL: by the model's template */
     bool exact;
@@ -93,6 +94,7 @@ struct engine_plan {
     uint64_t per_token_bytes;
     uint64_t smallest_bytes; /* the smallest budget that could run it (one slot, this ctx) */
     uint32_t slots, ctx, chunk;
+    uint32_t logits; /* rows of a step that may want them */
     bool fits;
 };
 void engine_plan(const struct engine *en, struct engine_plan *ret);

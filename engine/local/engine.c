@@ -64,6 +64,7 @@ static struct plan_input plan_input_of(const struct engine *en)
                                .ctx = en->o.ctx,
                                .slots = en->o.slots,
                                .chunk = en->o.chunk,
+                               .logits = en->o.logits,
                                .limit_bytes = limited ? ledger_limit(en->ledger) : 0,
                                .process_bytes = PLAN_PROCESS_BASE_BYTES +
                                                 gguf_memory_bytes(en->gguf) + vocabulary +

@@ -31,9 +31,9 @@ uint32_t plan_max_rows(uint32_t slots, uint32_t chunk)
     return MAX_OF(slots, chunk);
 }
 
-uint32_t plan_max_logits(uint32_t slots, uint32_t chunk)
+static uint32_t max_logits(const struct plan_input *in, uint32_t slots, uint32_t chunk)
 {
-    return MAX_OF(slots, MIN_OF(chunk, SCORE_LOGITS));
+    return MAX_OF(slots, MIN_OF(chunk, in->logits ? in->logits : SCORE_LOGITS));
 }
 
 uint64_t plan_sequences_bytes(uint32_t slots, uint32_t ctx)
@@ -72,7 +72,7 @@ static uint64_t scratch_bytes(const struct plan_input *in, uint32_t slots, uint3
     const struct forward_options o = {.model = in->model,
                                       .exact = in->exact,
                                       .max_rows = plan_max_rows(slots, chunk),
-                                      .max_logits = plan_max_logits(slots, chunk)};
+                                      .max_logits = max_logits(in, slots, chunk)};
     return whole_pages(forward_scratch_bytes(&o)) +
            whole_pages(plan_step_bytes(o.max_rows, in->model->hp.n_vocab));
 }
@@ -84,6 +84,7 @@ static void lay_out(struct engine_plan *p, const struct plan_input *in, uint32_t
     const struct kv_shape shape = plan_kv_shape(in->model, in->exact);
     p->slots = slots;
     p->ctx = ctx;
+    p->logits = max_logits(in, slots, p->chunk);
     p->process_bytes = in->process_bytes;
     p->trunk_bytes = whole_pages(model_trunk_bytes(in->model));
     p->state_bytes = state_bytes(&shape, slots, ctx);

@@ -34,9 +34,9 @@ struct plan_input {
     const struct model *model;
     const char *path; /* for messages */
     bool exact;
-    uint32_t ctx, slots, chunk; /* as asked for; 0: the default */
-    uint64_t limit_bytes;       /* 0: no limit */
-    uint64_t process_bytes;     /* everything that is not counted one by one */
+    uint32_t ctx, slots, chunk, logits; /* as asked for; 0: the default */
+    uint64_t limit_bytes;               /* 0: no limit */
+    uint64_t process_bytes;             /* everything that is not counted one by one */
 };
 
 /* Fills the plan, whether it fits or not. ERROR_INVALID when ctx, slots or chunk are out of range. */
@@ -45,9 +45,8 @@ int plan_make(struct engine_plan *ret, const struct plan_input *in, struct error
 int plan_check(const struct engine_plan *p, const struct plan_input *in, struct error *e);
 
 struct kv_shape plan_kv_shape(const struct model *m, bool exact);
-/* Rows of a step at most, and how many of them may want logits. */
+/* Rows of a step at most. */
 uint32_t plan_max_rows(uint32_t slots, uint32_t chunk);
-uint32_t plan_max_logits(uint32_t slots, uint32_t chunk);
 /* Bytes of the block that holds the sequences, their events and every token of theirs. */
 uint64_t plan_sequences_bytes(uint32_t slots, uint32_t ctx);
 /* Bytes set aside for the texts of answers. */

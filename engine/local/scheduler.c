@@ -58,7 +58,7 @@ int scheduler_open(struct engine *en, struct error *e)
                                 .ledger = en->ledger,
                                 .exact = en->o.exact,
                                 .max_rows = plan_max_rows(slots, en->plan.chunk),
-                                .max_logits = plan_max_logits(slots, en->plan.chunk),
+                                .max_logits = en->plan.logits,
                                 .interrupted = en->o.interrupted,
                                 .interrupted_context = en->o.interrupted_context};
     int rc = kv_pool_new(&en->kv, en->ledger, &shape,

@@ -70,7 +70,7 @@ int engine_score(struct engine *en, const int32_t *ids, size_t n, size_t last, e
                       .row = row,
                       .context = context,
                       .first_wanted = last == 0 || last > n ? 0 : (uint32_t)(n - last),
-                      .max_logits = plan_max_logits(en->plan.slots, en->plan.chunk),
+                      .max_logits = en->plan.logits,
                       .slot = kv_reserve(en->kv, (uint32_t)n)};
     if (s.slot < 0)
         return error_set(e, ERROR_BUSY, "no state left for %zu tokens beside %u sequences", n,
