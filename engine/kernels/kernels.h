@@ -16,7 +16,8 @@
  * scales) is exact; then, over blocks in ascending order from 0,
  *     acc += d_act * (d_w * dot + min_w * sum_act)
  * one accumulator per output. (nvfp4, whose scales are for 16 elements, has d_w0 * dot0 + d_w1 * dot1
- * in place of d_w * dot.) For f32, f16 and bf16 an ISA says its lanes in its dense.c.
+ * in place of d_w * dot.) For f32, f16 and bf16 an ISA says its lanes in its dense.c. Attention's
+ * order is in cpu/attention.h.
  *
  * Called from inside parallel_for ranges: nothing here starts threads.
  */
@@ -65,19 +66,35 @@ struct matmul {
     size_t y_stride; /* in floats */
 };
 
-/* Attention of one query row of one head over one page of keys (see kv/kv.h for the layout). */
+/* One query of one head: in q and n_keys, out the rest. */
+struct attention_query {
+    const float *q; /* [k_dim], not scaled */
+    size_t n_keys;  /* it sees keys [0, n_keys) of the page; 1..KV_PAGE */
+    float max;      /* the largest score = scale * (q . k) */
+    float sum;      /* of exp(score - max) */
+    float *
+        acc; /* [ATTENTION_PADDED(v_dim)] sum of exp(score - max) * v; what is beyond v_dim is junk */
+};
+
+/*
+ * Attention over one page of keys (kv/kv.h has the layout) by queries that share them: grouped heads,
+ * rows of one sequence, all heads of a latent cache (whose values are the first v_dim numbers of a
+ * key's row: v == k). A query's result is the same to the bit whatever else is in the call.
+ */
 struct attention_page {
-    const float *q; /* [head_dim], not scaled */
-    const void *k;  /* [n_keys] rows, k_stride_bytes apart; f16 (exact: f32) */
-    const void *v;  /* the same for values */
+    struct attention_query *queries;
+    size_t n_queries; /* 1..ATTENTION_QUERIES */
+    const void *k;    /* rows of keys, k_stride_bytes apart; f16 (exact: f32) */
+    const void *v;    /* the same for values */
     size_t k_stride_bytes;
     size_t v_stride_bytes;
-    size_t n_keys; /* 1..KV_PAGE */
-    size_t k_dim;  /* of q and k */
+    size_t k_dim; /* of q and k; any */
     size_t v_dim;
     float scale;
 };
 
+#define ATTENTION_QUERIES 64
+#define ATTENTION_PADDED(dim) (((dim) + 15) / 16 * 16)
 #define KV_PAGE 64 /* positions in a page of the attention cache: attention's block of keys */
 
 struct kernels {
@@ -100,12 +117,8 @@ struct kernels {
     void (*add)(float *x, const float *y, size_t n);
     /* f32 -> f16 cache row */
     void (*to_f16)(const float *x, uint16_t *out, size_t n);
-    /*
-     * One page: *ret_max = max score, *ret_sum = sum of exp(score - max), acc[v_dim] = sum of
-     * exp(score - max) * v. Pages are merged in order by attention (model/blocks).
-     */
-    void (*attention_page)(const struct attention_page *a, float *ret_max, float *ret_sum,
-                           float *acc);
+    /* Fills max, sum and acc of every query; attention (model/blocks) merges pages in order. */
+    void (*attention_page)(const struct attention_page *a);
     /* acc[i] = acc[i] * scale_acc + page[i] * scale_page (merging pages) */
     void (*merge)(float *acc, float scale_acc, const float *page, float scale_page, size_t n);
     /* kernels' exp: 0 below -104, infinity above 88.73, relative error under 2^-23 between */
@@ -123,8 +136,7 @@ int kernels_pick(const char *isa, const struct kernels **ret, struct error *e);
  * x rows are f32. attention_page_exact takes f32 keys and values. Both accumulate in f64.
  */
 void matmul_exact(const struct matmul *m, size_t first, size_t last, float *scratch);
-void attention_page_exact(const struct attention_page *a, float *ret_max, float *ret_sum,
-                          float *acc);
+void attention_page_exact(const struct attention_page *a);
 extern const struct kernels kernels_generic;
 extern const struct kernels kernels_avx2; /* x86-64 only */
 

@@ -55,7 +55,8 @@ static size_t lay_out(struct forward *f)
         f->act[kind] = place(base, &at, MAX_OF(block, (size_t)f->o.max_logits) * act, 1);
     }
     f->decoded = place(base, &at, f->o.exact ? threads * f->widest_input : 0, fl);
-    f->page_acc = place(base, &at, threads * hp->value_dim, fl);
+    f->page_acc =
+        place(base, &at, threads * ATTENTION_QUERIES * ATTENTION_PADDED(hp->value_dim), fl);
     f->logits = place(base, &at, (size_t)f->o.max_logits * hp->n_vocab, fl);
     return at;
 }

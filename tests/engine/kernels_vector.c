@@ -123,95 +123,112 @@ static void to_f16_rounds_as_the_reference(const struct kernels *k)
 }
 KERNELS_TEST(to_f16_rounds_as_the_reference)
 
+enum { PAGE_COLS = 600, PAGE_QUERIES = ATTENTION_QUERIES };
+
 struct page {
-    float q[128];
-    float k[KV_PAGE * 256], v[KV_PAGE * 256];
-    uint16_t k16[KV_PAGE * 256], v16[KV_PAGE * 256];
-    float acc[128];
+    float q[PAGE_QUERIES][PAGE_COLS];
+    float k[KV_PAGE * PAGE_COLS], v[KV_PAGE * PAGE_COLS];
+    uint16_t k16[KV_PAGE * PAGE_COLS], v16[KV_PAGE * PAGE_COLS];
+    float acc[PAGE_QUERIES][ATTENTION_PADDED(PAGE_COLS) + 1];
+    struct attention_query queries[PAGE_QUERIES];
+    struct attention_page call;
 };
 
-/* Keys and values [n_keys][256], of which a head sees some columns. */
-static void fill_page(struct page *p, uint64_t seed, float range)
+static const struct page_shape {
+    size_t n_queries, n_keys, k_dim, v_dim;
+    float range;
+    bool latent; /* values are the first numbers of the keys */
+} page_shapes[] = {
+    {1, 64, 64, 64, 1.0f, false}, {3, 63, 128, 128, 1.0f, false},  {1, 1, 64, 64, 2.0f, false},
+    {4, 5, 80, 72, 2.0f, false},  {2, 9, 37, 45, 1.0f, false},     {5, 8, 8, 8, 5.0f, false},
+    {7, 33, 3, 5, 9.0f, false},   {64, 64, 576, 512, 0.3f, true},  {48, 40, 64, 64, 1.0f, false},
+    {13, 17, 96, 80, 1.0f, true}, {33, 64, 192, 128, 0.5f, false},
+};
+
+/*
+ * Keys and values [KV_PAGE][PAGE_COLS], of which a head sees some columns. The queries see fewer keys
+ * the earlier they are, as rows of one sequence do; what none sees is NaN.
+ */
+static void fill_page(struct page *p, const struct page_shape *shape, uint64_t seed, bool f32)
 {
-    random_floats(seed, p->q, ARRAY_LEN(p->q), range);
-    random_floats(seed + 1, p->k, ARRAY_LEN(p->k), range);
+    random_floats(seed, p->q[0], PAGE_QUERIES * PAGE_COLS, shape->range);
+    random_floats(seed + 1, p->k, ARRAY_LEN(p->k), shape->range);
     random_floats(seed + 2, p->v, ARRAY_LEN(p->v), 2.0f);
+    if (shape->latent)
+        memcpy(p->v, p->k, sizeof(p->v));
     for (size_t i = 0; i < ARRAY_LEN(p->k); i++) {
-        p->k16[i] = quant_f32_to_f16(p->k[i]);
-        p->v16[i] = quant_f32_to_f16(p->v[i]);
+        bool seen = i / PAGE_COLS < shape->n_keys;
+        p->k16[i] = quant_f32_to_f16(seen ? p->k[i] : NAN);
+        p->v16[i] = quant_f32_to_f16(seen ? p->v[i] : NAN);
         p->k[i] = quant_f16_to_f32(p->k16[i]);
         p->v[i] = quant_f16_to_f32(p->v16[i]);
     }
+    size_t elem = f32 ? sizeof(float) : sizeof(uint16_t);
+    p->call = (struct attention_page){.queries = p->queries,
+                                      .n_queries = shape->n_queries,
+                                      .k = f32 ? (void *)p->k : p->k16,
+                                      .v = f32 ? (void *)p->v : p->v16,
+                                      .k_stride_bytes = PAGE_COLS * elem,
+                                      .v_stride_bytes = PAGE_COLS * elem,
+                                      .k_dim = shape->k_dim,
+                                      .v_dim = shape->v_dim,
+                                      .scale = 0.125f};
+    for (size_t i = 0; i < shape->n_queries; i++) {
+        size_t fewer = (shape->n_queries - 1 - i) / 3;
+        size_t n_keys = shape->n_keys > fewer ? shape->n_keys - fewer : 1;
+        p->queries[i] = (struct attention_query){.q = p->q[i], .n_keys = n_keys, .acc = p->acc[i]};
+        p->acc[i][ATTENTION_PADDED(shape->v_dim)] = 12345.0f;
+    }
 }
 
-static double score_f64(const struct page *p, size_t key, size_t dim, double scale,
+static double score_f64(const struct page *p, const struct attention_query *query, size_t key,
                         double *ret_magnitude)
 {
     double sum = 0;
     *ret_magnitude = 0;
-    for (size_t i = 0; i < dim; i++) {
-        double product = (double)p->q[i] * (double)p->k[256 * key + i];
+    for (size_t i = 0; i < p->call.k_dim; i++) {
+        double product = (double)query->q[i] * (double)p->k[PAGE_COLS * key + i];
         sum += product;
-        *ret_magnitude += fabs(product) * scale;
+        *ret_magnitude += fabs(product) * (double)p->call.scale;
     }
-    return sum * scale;
+    return sum * (double)p->call.scale;
 }
 
 /* max, sum and values against f64; rounding of a score is a relative error of its weight. */
-static void check_page(const struct page *p, const struct attention_page *a, float max, float sum,
-                       double eps)
+static void check_query(const struct page *p, const struct attention_query *query, double eps)
 {
     double score[KV_PAGE];
     double want_max = -INFINITY;
     double off = 0;
-    for (size_t j = 0; j < a->n_keys; j++) {
+    for (size_t j = 0; j < query->n_keys; j++) {
         double magnitude;
-        score[j] = score_f64(p, j, a->k_dim, (double)a->scale, &magnitude);
+        score[j] = score_f64(p, query, j, &magnitude);
         want_max = fmax(want_max, score[j]);
         off = fmax(off, magnitude);
     }
     double want_sum = 0;
-    for (size_t j = 0; j < a->n_keys; j++)
+    for (size_t j = 0; j < query->n_keys; j++)
         want_sum += exp(score[j] - want_max);
-    double relative = eps * (4 * off + (double)a->n_keys + 8);
-    check_close("max", (double)max, want_max, eps * 4 * off);
-    check_close("sum", (double)sum, want_sum, relative * want_sum);
-    for (size_t i = 0; i < a->v_dim; i++) {
+    double relative = eps * (8 * off + (double)query->n_keys + 8);
+    check_close("max", (double)query->max, want_max, eps * 8 * off);
+    check_close("sum", (double)query->sum, want_sum, relative * want_sum);
+    for (size_t i = 0; i < p->call.v_dim; i++) {
         double want = 0;
-        for (size_t j = 0; j < a->n_keys; j++)
-            want += exp(score[j] - want_max) * (double)p->v[256 * j + i];
-        check_close("value", (double)p->acc[i], want, relative * want_sum * 2);
+        for (size_t j = 0; j < query->n_keys; j++)
+            want += exp(score[j] - want_max) * (double)p->v[PAGE_COLS * j + i];
+        check_close("value", (double)query->acc[i], want, relative * want_sum * 2);
     }
+    CHECK(query->acc[ATTENTION_PADDED(p->call.v_dim)] == 12345.0f);
 }
-
-static const struct {
-    size_t n_keys, k_dim, v_dim;
-    float range;
-} page_shapes[] = {
-    {64, 64, 64, 1.0f}, {63, 128, 128, 1.0f}, {1, 64, 64, 2.0f}, {5, 80, 72, 2.0f},
-    {9, 37, 45, 1.0f},  {8, 8, 8, 5.0f},      {33, 3, 5, 9.0f},
-};
 
 static void attention_page_matches_f64(const struct kernels *k)
 {
     static struct page p;
     for (size_t i = 0; i < ARRAY_LEN(page_shapes); i++) {
-        fill_page(&p, i, page_shapes[i].range);
-        struct attention_page a = {.q = p.q,
-                                   .k = p.k16,
-                                   .v = p.v16,
-                                   .k_stride_bytes = 256 * sizeof(uint16_t),
-                                   .v_stride_bytes = 256 * sizeof(uint16_t),
-                                   .n_keys = page_shapes[i].n_keys,
-                                   .k_dim = page_shapes[i].k_dim,
-                                   .v_dim = page_shapes[i].v_dim,
-                                   .scale = 0.125f};
-        float max;
-        float sum;
-        p.acc[a.v_dim < 128 ? a.v_dim : 0] = 12345.0f;
-        k->attention_page(&a, &max, &sum, p.acc);
-        CHECK(a.v_dim == 128 || p.acc[a.v_dim] == 12345.0f);
-        check_page(&p, &a, max, sum, 0x1p-24);
+        fill_page(&p, &page_shapes[i], i, false);
+        k->attention_page(&p.call);
+        for (size_t q = 0; q < p.call.n_queries; q++)
+            check_query(&p, &p.queries[q], 0x1p-24);
     }
 }
 KERNELS_TEST(attention_page_matches_f64)
@@ -220,19 +237,36 @@ TEST(kernels_exact_attention_page_matches_f64)
 {
     static struct page p;
     for (size_t i = 0; i < ARRAY_LEN(page_shapes); i++) {
-        fill_page(&p, i, page_shapes[i].range);
-        struct attention_page a = {.q = p.q,
-                                   .k = p.k,
-                                   .v = p.v,
-                                   .k_stride_bytes = 256 * sizeof(float),
-                                   .v_stride_bytes = 256 * sizeof(float),
-                                   .n_keys = page_shapes[i].n_keys,
-                                   .k_dim = page_shapes[i].k_dim,
-                                   .v_dim = page_shapes[i].v_dim,
-                                   .scale = 0.125f};
-        float max;
-        float sum;
-        attention_page_exact(&a, &max, &sum, p.acc);
-        check_page(&p, &a, max, sum, 0x1p-25);
+        fill_page(&p, &page_shapes[i], i, true);
+        attention_page_exact(&p.call);
+        for (size_t q = 0; q < p.call.n_queries; q++)
+            check_query(&p, &p.queries[q], 0x1p-25);
     }
 }
+
+/* Each query alone, and any neighbours: the same bits. */
+static void attention_page_does_not_depend_on_company(const struct kernels *k)
+{
+    static struct page p;
+    static struct page together;
+    for (size_t i = 0; i < ARRAY_LEN(page_shapes); i++) {
+        size_t n = page_shapes[i].n_queries;
+        fill_page(&p, &page_shapes[i], i, false);
+        fill_page(&together, &page_shapes[i], i, false);
+        k->attention_page(&together.call);
+        for (size_t size = 1; size < n; size = 2 * size + 1) {
+            for (size_t at = 0; at < n; at += size) {
+                p.call.queries = p.queries + at;
+                p.call.n_queries = MIN_OF(size, n - at);
+                k->attention_page(&p.call);
+            }
+            for (size_t q = 0; q < n; q++) {
+                size_t bytes = page_shapes[i].v_dim * sizeof(float);
+                CHECK(memcmp(p.queries[q].acc, together.queries[q].acc, bytes) == 0);
+                CHECK(p.queries[q].max == together.queries[q].max);
+                CHECK(p.queries[q].sum == together.queries[q].sum);
+            }
+        }
+    }
+}
+KERNELS_TEST(attention_page_does_not_depend_on_company)

@@ -23,8 +23,7 @@ struct forward {
     const struct hparams *hp;
     const struct kernels *k;
     int n_threads;
-    void (*attention_page)(const struct attention_page *a, float *ret_max, float *ret_sum,
-                           float *acc);
+    void (*attention_page)(const struct attention_page *a);
 
     void *scratch; /* one block of the ledger; all below point into it */
     size_t scratch_bytes;
@@ -50,7 +49,7 @@ struct forward {
     /* per thread */
     float *decoded; /* [threads][widest_input], exact mode */
     size_t widest_input;
-    float *page_acc; /* [threads][value_dim] */
+    float *page_acc; /* [threads][ATTENTION_QUERIES][ATTENTION_PADDED(value_dim)] */
 
     float *logits; /* [max_logits][n_vocab] */
     uint32_t n_logits;

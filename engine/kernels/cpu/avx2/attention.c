@@ -1,9 +1,6 @@
-/*
- * One page of attention: f16 keys and values, f32 arithmetic.
- *
- * Order: a score's lane l of 8 sums the dimensions l mod 8 by FMA, lanes as lanes_sum4 says; weights
- * are summed in 8 lanes of keys mod 8, then lanes_sum; values are added in ascending order of keys.
- */
+/* One page of attention: f16 keys and values, f32 sums by FMA. Weights: 8 lanes of keys mod 8, lanes_sum. */
+#include "engine/kernels/cpu/attention.h"
+
 #include <math.h>
 
 #include "engine/kernels/cpu/avx2/avx2.h"
@@ -12,112 +9,186 @@
 
 #define ATTENTION_INLINE static inline __attribute__((always_inline))
 
-ATTENTION_INLINE __m256 load_f16(const uint16_t *p)
+/* n halves, of which more than 8 are not taken; then zeros */
+ATTENTION_INLINE __m128i load_halves(const uint16_t *p, size_t n)
 {
-    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
-}
-
-/* n < 8 numbers, then zeros */
-ATTENTION_INLINE __m256 load_f16_tail(const uint16_t *p, size_t n)
-{
+    if (n >= 8)
+        return _mm_loadu_si128((const __m128i *)p);
     uint16_t part[8] = {0};
     memcpy(part, p, n * sizeof(*p));
-    return load_f16(part);
+    return _mm_loadu_si128((const __m128i *)part);
 }
 
-/* Sums of four vectors: ((0+1) + (2+3)) + ((4+5) + (6+7)) of each. */
-ATTENTION_INLINE __m128 lanes_sum4(const __m256 x[4])
+ATTENTION_INLINE void store_wide(float *out, __m256i halves)
 {
-    __m256 a = _mm256_hadd_ps(x[0], x[1]);
-    __m256 b = _mm256_hadd_ps(x[2], x[3]);
-    __m256 c = _mm256_hadd_ps(a, b);
-    return _mm_add_ps(_mm256_castps256_ps128(c), _mm256_extractf128_ps(c, 1));
+    _mm256_storeu_ps(out, _mm256_cvtph_ps(_mm256_castsi256_si128(halves)));
+    _mm256_storeu_ps(out + 8, _mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1)));
 }
 
-/* q * k of keys j .. j + 4; keys beyond the last repeat it. */
-static inline __m128 four_scores(const struct attention_page *a, size_t j)
+/* Four rows of out: dimensions 0..3 of x, whose words are two neighbouring dimensions of keys 2i, 2i + 1. */
+ATTENTION_INLINE void store_dims(const __m256i x[4], attention_block *out, size_t j)
 {
-    const uint16_t *k[4];
-    __m256 acc[4];
+    __m256i a = _mm256_unpacklo_epi32(x[0], x[1]);
+    __m256i b = _mm256_unpacklo_epi32(x[2], x[3]);
+    __m256i c = _mm256_unpackhi_epi32(x[0], x[1]);
+    __m256i d = _mm256_unpackhi_epi32(x[2], x[3]);
+    store_wide(out[0] + j, _mm256_unpacklo_epi64(a, b));
+    store_wide(out[1] + j, _mm256_unpackhi_epi64(a, b));
+    store_wide(out[2] + j, _mm256_unpacklo_epi64(c, d));
+    store_wide(out[3] + j, _mm256_unpackhi_epi64(c, d));
+}
+
+/* 16 keys (the last of n_keys repeated) x up to 8 dimensions, transposed as halves. */
+ATTENTION_INLINE void load_16_keys(const uint16_t *const key[16], size_t c, size_t n_dims,
+                                   attention_block *out, size_t j)
+{
+    __m256i low[4];
+    __m256i high[4];
     for (size_t i = 0; i < 4; i++) {
-        size_t key = MIN_OF(j + i, a->n_keys - 1);
-        k[i] = (const uint16_t *)((const char *)a->k + key * a->k_stride_bytes);
-        acc[i] = _mm256_setzero_ps();
+        __m256i pair[2];
+        for (size_t h = 0; h < 2; h++) {
+            __m128i first = load_halves(key[2 * i + h] + c, n_dims);
+            __m128i second = load_halves(key[2 * i + h + 8] + c, n_dims);
+            pair[h] = _mm256_inserti128_si256(_mm256_castsi128_si256(first), second, 1);
+        }
+        low[i] = _mm256_unpacklo_epi16(pair[0], pair[1]);
+        high[i] = _mm256_unpackhi_epi16(pair[0], pair[1]);
     }
-    size_t c = 0;
-    for (; c + 8 <= a->k_dim; c += 8) {
-        __m256 q = _mm256_loadu_ps(a->q + c);
-        for (size_t i = 0; i < 4; i++)
-            acc[i] = _mm256_fmadd_ps(q, load_f16(k[i] + c), acc[i]);
-    }
-    if (c < a->k_dim) {
-        __m256 q = lanes_load(a->q + c, a->k_dim - c);
-        for (size_t i = 0; i < 4; i++)
-            acc[i] = _mm256_fmadd_ps(q, load_f16_tail(k[i] + c, a->k_dim - c), acc[i]);
-    }
-    return lanes_sum4(acc);
+    store_dims(low, out, j);
+    store_dims(high, out + 4, j);
 }
 
-/* score [KV_PAGE] becomes exp(score - max); returns their sum. Rows beyond n_keys become 0. */
-static float weigh(const struct attention_page *a, float score[KV_PAGE], float *ret_max)
+static void load_keys(const struct attention_page *a, size_t n_keys, size_t c, size_t n_dims,
+                      attention_block *b)
 {
-    const __m128 scale = _mm_set1_ps(a->scale);
-    for (size_t j = 0; j < a->n_keys; j += 4)
-        _mm_storeu_ps(score + j, _mm_mul_ps(four_scores(a, j), scale));
-    for (size_t j = a->n_keys; j < KV_PAGE; j++)
+    for (size_t j = 0; j < n_keys; j += 16) {
+        const uint16_t *key[16];
+        for (size_t i = 0; i < 16; i++)
+            key[i] = (const uint16_t *)((const char *)a->k +
+                                        MIN_OF(j + i, n_keys - 1) * a->k_stride_bytes) +
+                     c;
+        size_t i = 0;
+        for (; i + 8 <= n_dims; i += 8)
+            load_16_keys(key, i, 8, b + i, j);
+        if (i < n_dims)
+            load_16_keys(key, i, n_dims - i, b + i, j);
+    }
+}
+
+static void load_values(const struct attention_page *a, size_t n_keys, size_t c, size_t n_dims,
+                        attention_block *b)
+{
+    for (size_t j = 0; j < n_keys; j++) {
+        const uint16_t *v = (const uint16_t *)((const char *)a->v + j * a->v_stride_bytes) + c;
+        size_t i = 0;
+        for (; i + 8 <= n_dims; i += 8)
+            _mm256_store_ps(b[j] + i, _mm256_cvtph_ps(load_halves(v + i, 8)));
+        if (i < n_dims)
+            _mm256_store_ps(b[j] + i, _mm256_cvtph_ps(load_halves(v + i, n_dims - i)));
+        if (n_dims % 16 != 0 && n_dims % 16 <= 8)
+            _mm256_store_ps(b[j] + ATTENTION_PADDED(n_dims) - 8, _mm256_setzero_ps());
+    }
+}
+
+/* Columns [j, j + 8 n_vectors) of n rows, over steps [first, last). */
+ATTENTION_INLINE void multiply_tile(const struct attention_row *rows, size_t n, size_t n_vectors,
+                                    size_t first, size_t last, size_t j, attention_block *b)
+{
+    __m256 sum[12];
+    for (size_t r = 0; r < n; r++) {
+        for (size_t v = 0; v < n_vectors; v++)
+            sum[r * n_vectors + v] = _mm256_loadu_ps(rows[r].c + j + 8 * v);
+    }
+    for (size_t s = first; s < last; s++) {
+        for (size_t v = 0; v < n_vectors; v++) {
+            __m256 column = _mm256_load_ps(b[s] + j + 8 * v);
+            for (size_t r = 0; r < n; r++)
+                sum[r * n_vectors + v] = _mm256_fmadd_ps(_mm256_broadcast_ss(rows[r].a + s), column,
+                                                         sum[r * n_vectors + v]);
+        }
+    }
+    for (size_t r = 0; r < n; r++) {
+        for (size_t v = 0; v < n_vectors; v++)
+            _mm256_storeu_ps(rows[r].c + j + 8 * v, sum[r * n_vectors + v]);
+    }
+}
+
+ATTENTION_INLINE void multiply_rows(const struct attention_row *rows, size_t n, size_t n_vectors,
+                                    size_t first, size_t last, size_t n_cols, attention_block *b)
+{
+    size_t j = 0;
+    for (; j + 8 * n_vectors <= n_cols; j += 8 * n_vectors)
+        multiply_tile(rows, n, n_vectors, first, last, j, b);
+    for (; j < n_cols; j += 16)
+        multiply_tile(rows, n, 2, first, last, j, b);
+}
+
+#define TILE_ROWS 6 /* 12 accumulators, a broadcast and two columns of B fill the registers */
+
+/* The columns in the widest tiles that n rows leave accumulators for. */
+static void multiply_few(const struct attention_row *rows, size_t n, size_t first, size_t last,
+                         size_t n_cols, attention_block *b)
+{
+    switch (n) {
+    case 1:
+        multiply_rows(rows, 1, 8, first, last, n_cols, b);
+        break;
+    case 2:
+        multiply_rows(rows, 2, 4, first, last, n_cols, b);
+        break;
+    case 3:
+        multiply_rows(rows, 3, 4, first, last, n_cols, b);
+        break;
+    case 4:
+        multiply_rows(rows, 4, 2, first, last, n_cols, b);
+        break;
+    case 5:
+        multiply_rows(rows, 5, 2, first, last, n_cols, b);
+        break;
+    default:
+        multiply_rows(rows, TILE_ROWS, 2, first, last, n_cols, b);
+        break;
+    }
+}
+
+static void multiply(const struct attention_row *rows, size_t n_rows, size_t n_cols,
+                     attention_block *b)
+{
+    for (size_t r = 0; r < n_rows; r += TILE_ROWS) {
+        size_t n = MIN_OF(n_rows - r, (size_t)TILE_ROWS);
+        size_t common = rows[r].n_steps;
+        for (size_t i = 1; i < n; i++)
+            common = MIN_OF(common, rows[r + i].n_steps);
+        multiply_few(rows + r, n, 0, common, n_cols, b);
+        for (size_t i = 0; i < n; i++) {
+            if (rows[r + i].n_steps > common)
+                multiply_few(rows + r + i, 1, common, rows[r + i].n_steps, n_cols, b);
+        }
+    }
+}
+
+static float weigh(float *score, size_t n_keys, float scale, float *ret_max)
+{
+    __m256 max = _mm256_set1_ps(-INFINITY);
+    for (size_t j = 0; j < n_keys; j += 8)
+        _mm256_store_ps(score + j, _mm256_mul_ps(_mm256_load_ps(score + j), _mm256_set1_ps(scale)));
+    for (size_t j = n_keys; j % 8 != 0; j++)
         score[j] = -INFINITY;
-    __m256 max = _mm256_loadu_ps(score);
-    for (size_t j = 8; j < a->n_keys; j += 8)
-        max = _mm256_max_ps(max, _mm256_loadu_ps(score + j));
+    for (size_t j = 0; j < n_keys; j += 8)
+        max = _mm256_max_ps(max, _mm256_load_ps(score + j));
     *ret_max = lanes_max(max);
     const __m256 top = _mm256_set1_ps(*ret_max);
     __m256 sum = _mm256_setzero_ps();
-    for (size_t j = 0; j < a->n_keys; j += 8) {
-        __m256 w = exp_ps(_mm256_sub_ps(_mm256_loadu_ps(score + j), top));
-        _mm256_storeu_ps(score + j, w);
+    for (size_t j = 0; j < n_keys; j += 8) {
+        __m256 w = exp_ps(_mm256_sub_ps(_mm256_load_ps(score + j), top));
+        _mm256_store_ps(score + j, w);
         sum = _mm256_add_ps(sum, w);
     }
     return lanes_sum(sum);
 }
 
-/* acc of 8 n dimensions from c */
-ATTENTION_INLINE void add_values(const struct attention_page *a, const float *weight, size_t c,
-                                 float *acc, int n)
+void avx2_attention_page(const struct attention_page *a)
 {
-    __m256 sum[8];
-    for (int i = 0; i < n; i++)
-        sum[i] = _mm256_setzero_ps();
-    const char *v = (const char *)a->v;
-    for (size_t j = 0; j < a->n_keys; j++, v += a->v_stride_bytes) {
-        __m256 w = _mm256_broadcast_ss(weight + j);
-        for (int i = 0; i < n; i++)
-            sum[i] = _mm256_fmadd_ps(w, load_f16((const uint16_t *)v + c + 8 * i), sum[i]);
-    }
-    for (int i = 0; i < n; i++)
-        _mm256_storeu_ps(acc + c + 8 * i, sum[i]);
-}
-
-static void add_values_tail(const struct attention_page *a, const float *weight, size_t c,
-                            float *acc)
-{
-    __m256 sum = _mm256_setzero_ps();
-    const char *v = (const char *)a->v;
-    for (size_t j = 0; j < a->n_keys; j++, v += a->v_stride_bytes) {
-        __m256 value = load_f16_tail((const uint16_t *)v + c, a->v_dim - c);
-        sum = _mm256_fmadd_ps(_mm256_broadcast_ss(weight + j), value, sum);
-    }
-    lanes_store(acc + c, sum, a->v_dim - c);
-}
-
-void avx2_attention_page(const struct attention_page *a, float *ret_max, float *ret_sum, float *acc)
-{
-    float weight[KV_PAGE];
-    *ret_sum = weigh(a, weight, ret_max);
-    size_t c = 0;
-    for (; c + 64 <= a->v_dim; c += 64)
-        add_values(a, weight, c, acc, 8);
-    for (; c + 8 <= a->v_dim; c += 8)
-        add_values(a, weight, c, acc, 1);
-    if (c < a->v_dim)
-        add_values_tail(a, weight, c, acc);
+    static const struct attention_parts parts = {load_keys, load_values, multiply, weigh};
+    attention_run(a, &parts);
 }

@@ -17,8 +17,7 @@ void avx2_rms_norm(const float *x, const float *w, float *out, size_t n, float e
 void avx2_swiglu(const float *gate, const float *up, float *out, size_t n);
 void avx2_add(float *x, const float *y, size_t n);
 void avx2_to_f16(const float *x, uint16_t *out, size_t n);
-void avx2_attention_page(const struct attention_page *a, float *ret_max, float *ret_sum,
-                         float *acc);
+void avx2_attention_page(const struct attention_page *a);
 void avx2_merge(float *acc, float scale_acc, const float *page, float scale_page, size_t n);
 
 #endif

@@ -1,34 +1,70 @@
-/* One page of attention in plain C: keys in ascending order, dimensions in ascending order. */
+/* One page of attention in plain C. A product is rounded, then added; weights are summed as keys ascend. */
+#include "engine/kernels/cpu/attention.h"
+
+#include <string.h>
+
+#include "base/compiler.h"
 #include "engine/kernels/cpu/generic/generic.h"
 
-static float dot_f16(const float *q, const uint16_t *k, size_t n)
+#define COLS 16 /* accumulators at a time */
+
+static void load_keys(const struct attention_page *a, size_t n_keys, size_t c, size_t n_dims,
+                      attention_block *b)
 {
+    for (size_t j = 0; j < ATTENTION_PADDED(n_keys); j++) {
+        size_t key = MIN_OF(j, n_keys - 1);
+        const void *row = (const char *)a->k + key * a->k_stride_bytes;
+        for (size_t i = 0; i < n_dims; i++)
+            b[i][j] = quant_f16_to_f32(((const uint16_t *)row)[c + i]);
+    }
+}
+
+static void load_values(const struct attention_page *a, size_t n_keys, size_t c, size_t n_dims,
+                        attention_block *b)
+{
+    for (size_t j = 0; j < n_keys; j++) {
+        const void *row = (const char *)a->v + j * a->v_stride_bytes;
+        for (size_t i = 0; i < n_dims; i++)
+            b[j][i] = quant_f16_to_f32(((const uint16_t *)row)[c + i]);
+        for (size_t i = n_dims; i < ATTENTION_PADDED(n_dims); i++)
+            b[j][i] = 0;
+    }
+}
+
+static void multiply(const struct attention_row *rows, size_t n_rows, size_t n_cols,
+                     attention_block *b)
+{
+    for (size_t r = 0; r < n_rows; r++) {
+        for (size_t j = 0; j < n_cols; j += COLS) {
+            float sum[COLS];
+            memcpy(sum, rows[r].c + j, sizeof(sum));
+            for (size_t s = 0; s < rows[r].n_steps; s++) {
+                for (size_t l = 0; l < COLS; l++)
+                    sum[l] += rows[r].a[s] * b[s][j + l];
+            }
+            memcpy(rows[r].c + j, sum, sizeof(sum));
+        }
+    }
+}
+
+static float weigh(float *score, size_t n_keys, float scale, float *ret_max)
+{
+    float max = 0;
     float sum = 0;
-    for (size_t i = 0; i < n; i++)
-        sum += q[i] * quant_f16_to_f32(k[i]);
+    for (size_t j = 0; j < n_keys; j++) {
+        score[j] *= scale;
+        max = j == 0 || score[j] > max ? score[j] : max;
+    }
+    for (size_t j = 0; j < n_keys; j++) {
+        score[j] = generic_exp(score[j] - max);
+        sum += score[j];
+    }
+    *ret_max = max;
     return sum;
 }
 
-void generic_attention_page(const struct attention_page *a, float *ret_max, float *ret_sum,
-                            float *acc)
+void generic_attention_page(const struct attention_page *a)
 {
-    float score[KV_PAGE];
-    float max = 0;
-    for (size_t j = 0; j < a->n_keys; j++) {
-        const char *k = (const char *)a->k + j * a->k_stride_bytes;
-        score[j] = a->scale * dot_f16(a->q, (const uint16_t *)k, a->k_dim);
-        max = j == 0 || score[j] > max ? score[j] : max;
-    }
-    for (size_t i = 0; i < a->v_dim; i++)
-        acc[i] = 0;
-    float sum = 0;
-    for (size_t j = 0; j < a->n_keys; j++) {
-        const char *v = (const char *)a->v + j * a->v_stride_bytes;
-        float weight = generic_exp(score[j] - max);
-        sum += weight;
-        for (size_t i = 0; i < a->v_dim; i++)
-            acc[i] += weight * quant_f16_to_f32(((const uint16_t *)v)[i]);
-    }
-    *ret_max = max;
-    *ret_sum = sum;
+    static const struct attention_parts parts = {load_keys, load_values, multiply, weigh};
+    attention_run(a, &parts);
 }

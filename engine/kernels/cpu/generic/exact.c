@@ -74,29 +74,34 @@ static double dot_f64(const float *a, const float *b, size_t n)
     return sum_lanes(lane);
 }
 
-void attention_page_exact(const struct attention_page *a, float *ret_max, float *ret_sum,
-                          float *acc)
+static void attend_exact(const struct attention_page *a, struct attention_query *query)
 {
     float weight[KV_PAGE];
     float max = 0;
-    for (size_t j = 0; j < a->n_keys; j++) {
+    for (size_t j = 0; j < query->n_keys; j++) {
         const char *k = (const char *)a->k + j * a->k_stride_bytes;
-        weight[j] = (float)((double)a->scale * dot_f64(a->q, (const float *)k, a->k_dim));
+        weight[j] = (float)((double)a->scale * dot_f64(query->q, (const float *)k, a->k_dim));
         max = j == 0 || weight[j] > max ? weight[j] : max;
     }
     double sum = 0;
-    for (size_t j = 0; j < a->n_keys; j++) {
+    for (size_t j = 0; j < query->n_keys; j++) {
         weight[j] = generic_exp(weight[j] - max);
         sum += (double)weight[j];
     }
     for (size_t i = 0; i < a->v_dim; i++) {
         double value = 0;
-        for (size_t j = 0; j < a->n_keys; j++) {
+        for (size_t j = 0; j < query->n_keys; j++) {
             const char *v = (const char *)a->v + j * a->v_stride_bytes;
             value += (double)weight[j] * (double)((const float *)v)[i];
         }
-        acc[i] = (float)value;
+        query->acc[i] = (float)value;
     }
-    *ret_max = max;
-    *ret_sum = (float)sum;
+    query->max = max;
+    query->sum = (float)sum;
+}
+
+void attention_page_exact(const struct attention_page *a)
+{
+    for (size_t i = 0; i < a->n_queries; i++)
+        attend_exact(a, &a->queries[i]);
 }

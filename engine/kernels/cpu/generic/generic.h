@@ -17,8 +17,7 @@ void generic_rms_norm(const float *x, const float *w, float *out, size_t n, floa
 void generic_swiglu(const float *gate, const float *up, float *out, size_t n);
 void generic_add(float *x, const float *y, size_t n);
 void generic_to_f16(const float *x, uint16_t *out, size_t n);
-void generic_attention_page(const struct attention_page *a, float *ret_max, float *ret_sum,
-                            float *acc);
+void generic_attention_page(const struct attention_page *a);
 void generic_merge(float *acc, float scale_acc, const float *page, float scale_page, size_t n);
 
 #endif
