@@ -34,10 +34,7 @@ static int open_model(struct bench *b, struct error *e)
         return rc;
     const struct hparams *hp = &b->model.hp;
     uint32_t positions = b->prefill + b->decode + 1;
-    struct kv_shape shape = {.n_layers = hp->n_layers,
-                             .k_dim = hp->n_kv_heads * hp->head_dim,
-                             .v_dim = hp->n_kv_heads * hp->value_dim,
-                             .f32 = b->exact};
+    struct kv_shape shape = model_kv_shape(&b->model, b->exact);
     struct model_load_options load = {.ledger = b->ledger};
     struct forward_options fo = {.model = &b->model,
                                  .ledger = b->ledger,

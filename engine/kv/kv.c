@@ -1,6 +1,7 @@
 #include "engine/kv/kv.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "engine/kernels/kernels.h"
@@ -17,8 +18,9 @@ struct kv_pool {
     uint32_t n_groups;
     uint32_t max_sequences;
     uint32_t max_pages; /* of one sequence */
-    void *block;        /* the groups, then the tables below */
+    void *block;        /* the groups, then what is below */
     size_t block_bytes;
+    char *recurrent;     /* [max_sequences][n_recurrent] of recurrent_stride bytes */
     uint32_t *table;     /* [max_sequences][max_pages] group of each page */
     uint32_t *held;      /* [max_sequences] pages reserved; 0: the handle is free */
     uint32_t *free_list; /* [n_groups] */
@@ -49,10 +51,30 @@ uint64_t kv_sequence_bytes(const struct kv_shape *shape, uint32_t n_positions)
     return (uint64_t)kv_pages_needed(shape, n_positions) * page_bytes(shape, NULL);
 }
 
-static size_t table_bytes(const struct kv_pool *p)
+static size_t recurrent_stride(const struct kv_shape *s)
 {
-    return ((size_t)p->max_sequences * p->max_pages + p->max_sequences + p->n_groups) *
-           sizeof(uint32_t);
+    return ALIGN_UP((size_t)s->recurrent_floats * sizeof(float), (size_t)64);
+}
+
+uint64_t kv_recurrent_bytes(const struct kv_shape *shape)
+{
+    return (uint64_t)shape->n_recurrent * recurrent_stride(shape);
+}
+
+/* What follows the groups: recurrent states, then the tables. */
+static size_t overhead_bytes(const struct kv_pool *p)
+{
+    return (size_t)p->max_sequences * kv_recurrent_bytes(&p->shape) +
+           ((size_t)p->max_sequences * p->max_pages + p->max_sequences + p->n_groups) *
+               sizeof(uint32_t);
+}
+
+/* Groups that `bytes` hold. A model without attention has groups without bytes: as many as it likes. */
+static uint32_t groups_of(const struct kv_pool *p, uint64_t bytes)
+{
+    uint64_t group_bytes = (uint64_t)page_bytes(&p->shape, NULL) * p->shape.n_layers;
+    uint64_t n = group_bytes ? bytes / group_bytes : (uint64_t)p->max_sequences * p->max_pages;
+    return (uint32_t)MIN_OF(n, UINT32_MAX / 2);
 }
 
 int kv_pool_new(struct kv_pool **ret, struct ledger *l, const struct kv_shape *shape,
@@ -60,22 +82,23 @@ int kv_pool_new(struct kv_pool **ret, struct ledger *l, const struct kv_shape *s
 {
     struct kv_pool *p = mem_zalloc(sizeof(*p));
     if (!p)
-        return error_set(e, ERROR_NOMEM, "attention cache: no memory for its directory");
+        return error_set(e, ERROR_NOMEM, "state of sequences: no memory for its directory");
     p->ledger = l;
     p->shape = *shape;
     p->page_bytes = page_bytes(shape, &p->keys_bytes);
     p->max_sequences = max_sequences;
     p->max_pages = pages_of(max_positions);
-    size_t group_bytes = p->page_bytes * shape->n_layers;
-    p->n_groups = (uint32_t)MIN_OF(bytes / group_bytes, UINT32_MAX / 2);
-    p->block_bytes = p->n_groups * group_bytes + table_bytes(p);
+    p->n_groups = groups_of(p, bytes);
+    size_t pages_bytes = p->n_groups * p->page_bytes * shape->n_layers;
+    p->block_bytes = pages_bytes + overhead_bytes(p);
 
-    int rc = ledger_alloc(l, LEDGER_STATE, p->block_bytes, "attention cache", &p->block, e);
+    int rc = ledger_alloc(l, LEDGER_STATE, p->block_bytes, "state of sequences", &p->block, e);
     if (rc != 0) {
         mem_free(p);
         return rc;
     }
-    p->table = (uint32_t *)((char *)p->block + p->n_groups * group_bytes);
+    p->recurrent = (char *)p->block + pages_bytes;
+    p->table = (uint32_t *)(p->recurrent + max_sequences * kv_recurrent_bytes(shape));
     p->held = p->table + (size_t)max_sequences * p->max_pages;
     p->free_list = p->held + max_sequences;
     p->n_free = p->n_groups;
@@ -88,11 +111,10 @@ int kv_pool_new(struct kv_pool **ret, struct ledger *l, const struct kv_shape *s
 uint64_t kv_pool_overhead_bytes(const struct kv_shape *shape, uint64_t bytes,
                                 uint32_t max_sequences, uint32_t max_positions)
 {
-    struct kv_pool p = {.max_sequences = max_sequences,
-                        .max_pages = pages_of(max_positions),
-                        .n_groups =
-                            (uint32_t)(bytes / (page_bytes(shape, NULL) * shape->n_layers))};
-    return table_bytes(&p);
+    struct kv_pool p = {
+        .shape = *shape, .max_sequences = max_sequences, .max_pages = pages_of(max_positions)};
+    p.n_groups = groups_of(&p, bytes);
+    return overhead_bytes(&p);
 }
 
 void kv_pool_free(struct kv_pool *p)
@@ -114,6 +136,9 @@ int kv_reserve(struct kv_pool *p, uint32_t n_positions)
         for (uint32_t i = 0; i < n; i++)
             p->table[(size_t)slot * p->max_pages + i] = p->free_list[--p->n_free];
         p->held[slot] = n;
+        size_t recurrent = kv_recurrent_bytes(&p->shape);
+        if (recurrent > 0)
+            memset(p->recurrent + slot * recurrent, 0, recurrent);
         return (int)slot;
     }
     return -1;
@@ -138,4 +163,11 @@ void *kv_keys(const struct kv_pool *p, int slot, uint32_t layer, uint32_t page)
 void *kv_values(const struct kv_pool *p, int slot, uint32_t layer, uint32_t page)
 {
     return (char *)kv_keys(p, slot, layer, page) + p->keys_bytes;
+}
+
+float *kv_recurrent(const struct kv_pool *p, int slot, uint32_t layer)
+{
+    assert(p->held[slot] > 0 && layer < p->shape.n_recurrent);
+    return (float *)(p->recurrent + (size_t)slot * kv_recurrent_bytes(&p->shape) +
+                     layer * recurrent_stride(&p->shape));
 }

@@ -4,9 +4,12 @@
  * Owns the pool (through the ledger) and who holds which page. A sequence reserves what prompt +
  * max_tokens need when it is admitted; nothing grows later.
  * A page is KV_PAGE positions of one layer: keys [KV_PAGE][n_kv_heads * head_dim], then values
- * [KV_PAGE][n_kv_heads * value_dim], f16 (exact: f32). It is attention's block of keys.
+ * [KV_PAGE][n_kv_heads * value_dim], f16 (exact: f32). It is attention's block of keys. Latent
+ * attention has one row a position, its values part of it: v_dim 0.
+ * Recurrent layers carry a block of fixed size a sequence, f32 always, zero when it is reserved.
  *
- * Stays true: pages of a sequence are in order of position; a page has one owner.
+ * Stays true: pages of a sequence are in order of position; a page has one owner. "Layer" here counts
+ * the layers of that kind of state (struct layer's `state`).
  */
 #ifndef ENGINE_KV_KV_H
 #define ENGINE_KV_KV_H
@@ -18,20 +21,24 @@
 #include "base/ledger.h"
 
 struct kv_shape {
-    uint32_t n_layers;
-    uint32_t k_dim; /* floats of a position's keys in one layer: n_kv_heads * head_dim */
+    uint32_t n_layers; /* with pages */
+    uint32_t k_dim;    /* floats of a position's keys in one layer: n_kv_heads * head_dim */
     uint32_t v_dim;
-    bool f32; /* exact mode; f16 otherwise */
+    bool f32;                  /* exact mode; f16 otherwise */
+    uint32_t n_recurrent;      /* layers */
+    uint32_t recurrent_floats; /* of one layer and sequence */
 };
 
 struct kv_pool;
 
-/* Bytes that n_positions of one sequence take: whole pages in every layer. */
+/* Bytes of pages that n_positions of one sequence take: whole pages in every layer. */
 uint64_t kv_sequence_bytes(const struct kv_shape *shape, uint32_t n_positions);
+/* Bytes of one sequence's recurrent states, whatever its length. */
+uint64_t kv_recurrent_bytes(const struct kv_shape *shape);
 /* Pages (each: one layer, KV_PAGE positions) that n_positions need. */
 uint32_t kv_pages_needed(const struct kv_shape *shape, uint32_t n_positions);
 
-/* Bytes of the pool's tables, beside `bytes`: part of the plan's state term. */
+/* Bytes of the pool's tables and recurrent states, beside `bytes`: part of the plan's state term. */
 uint64_t kv_pool_overhead_bytes(const struct kv_shape *shape, uint64_t bytes,
                                 uint32_t max_sequences, uint32_t max_positions);
 
@@ -47,5 +54,7 @@ void kv_release(struct kv_pool *p, int slot);
 /* Where page `page` of a layer of that sequence stands. */
 void *kv_keys(const struct kv_pool *p, int slot, uint32_t layer, uint32_t page);
 void *kv_values(const struct kv_pool *p, int slot, uint32_t layer, uint32_t page);
+/* [recurrent_floats] of a recurrent layer of that sequence. */
+float *kv_recurrent(const struct kv_pool *p, int slot, uint32_t layer);
 
 #endif

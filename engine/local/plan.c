@@ -16,15 +16,6 @@
 /* More rows that want logits cost n_vocab floats each; only engine_score asks for many. */
 #define SCORE_LOGITS 16u
 
-struct kv_shape plan_kv_shape(const struct model *m, bool exact)
-{
-    const struct hparams *hp = &m->hp;
-    return (struct kv_shape){.n_layers = hp->n_layers,
-                             .k_dim = hp->n_kv_heads * hp->head_dim,
-                             .v_dim = hp->n_kv_heads * hp->value_dim,
-                             .f32 = exact};
-}
-
 /* A row for every sequence that decodes must fit, whatever the chunk. */
 uint32_t plan_max_rows(uint32_t slots, uint32_t chunk)
 {
@@ -81,7 +72,7 @@ static uint64_t scratch_bytes(const struct plan_input *in, uint32_t slots, uint3
 static void lay_out(struct engine_plan *p, const struct plan_input *in, uint32_t slots,
                     uint32_t ctx)
 {
-    const struct kv_shape shape = plan_kv_shape(in->model, in->exact);
+    const struct kv_shape shape = model_kv_shape(in->model, in->exact);
     p->slots = slots;
     p->ctx = ctx;
     p->logits = max_logits(in, slots, p->chunk);

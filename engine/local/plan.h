@@ -44,7 +44,6 @@ int plan_make(struct engine_plan *ret, const struct plan_input *in, struct error
 /* 0, or ERROR_BUDGET with both figures, the terms and the ways on. */
 int plan_check(const struct engine_plan *p, const struct plan_input *in, struct error *e);
 
-struct kv_shape plan_kv_shape(const struct model *m, bool exact);
 /* Rows of a step at most. */
 uint32_t plan_max_rows(uint32_t slots, uint32_t chunk);
 /* Bytes of the block that holds the sequences, their events and every token of theirs. */

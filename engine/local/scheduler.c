@@ -52,7 +52,7 @@ static int open_step(struct engine *en, struct error *e)
 int scheduler_open(struct engine *en, struct error *e)
 {
     const uint32_t slots = en->plan.slots;
-    const struct kv_shape shape = plan_kv_shape(&en->model, en->o.exact);
+    const struct kv_shape shape = model_kv_shape(&en->model, en->o.exact);
     struct forward_options o = {.model = &en->model,
                                 .kernels = en->kernels,
                                 .ledger = en->ledger,

@@ -31,6 +31,12 @@ const char *arch_names(char *out, size_t size)
     return out;
 }
 
+void arch_parts_all(struct model *m, unsigned parts)
+{
+    for (uint32_t il = 0; il < m->hp.n_layers; il++)
+        m->layers[il].parts = parts;
+}
+
 uint64_t arch_dim(const struct hparams *hp, enum dim d)
 {
     switch (d) {
@@ -54,6 +60,34 @@ uint64_t arch_dim(const struct hparams *hp, enum dim d)
         return hp->n_ff;
     case DIM_ROT_HALF:
         return hp->rope.n_rot / 2;
+    case DIM_HEADS:
+        return hp->n_heads;
+    case DIM_Q_LORA:
+        return hp->q_lora;
+    case DIM_KV_LORA:
+        return hp->kv_lora;
+    case DIM_KV_ROW:
+        return (uint64_t)hp->kv_lora + hp->rope.n_rot;
+    case DIM_NOPE:
+        return hp->head_dim - hp->rope.n_rot;
+    case DIM_VALUE:
+        return hp->value_dim;
+    case DIM_KV_B:
+        return (uint64_t)hp->n_heads * (hp->head_dim - hp->rope.n_rot + hp->value_dim);
+    case DIM_CONV:
+        return hp->conv_kernel;
+    case DIM_INNER:
+        return (uint64_t)hp->n_heads * hp->kda_head_dim;
+    case DIM_KDA_HEAD:
+        return hp->kda_head_dim;
+    case DIM_EXPERTS:
+        return hp->n_experts;
+    case DIM_EXPERT_IN:
+        return hp->expert_latent ? hp->expert_latent : hp->n_embd;
+    case DIM_EXPERT_FF:
+        return hp->expert_ff;
+    case DIM_SHARED_FF:
+        return hp->shared_ff;
     }
     return 0;
 }

@@ -28,6 +28,30 @@ enum dim {
     DIM_HEAD,     /* head_dim */
     DIM_FF,       /* n_ff */
     DIM_ROT_HALF, /* n_rot / 2 */
+    DIM_HEADS,
+    DIM_Q_LORA,
+    DIM_KV_LORA,
+    DIM_KV_ROW, /* kv_lora + n_rot: the latent row of a position */
+    DIM_NOPE,   /* head_dim - n_rot */
+    DIM_VALUE,  /* value_dim */
+    DIM_KV_B,   /* n_heads * (nope + value_dim) */
+    DIM_CONV,   /* conv_kernel */
+    DIM_INNER,  /* n_heads * kda_head_dim */
+    DIM_KDA_HEAD,
+    DIM_EXPERTS,
+    DIM_EXPERT_IN, /* what an expert reads and writes: expert_latent, else n_embd */
+    DIM_EXPERT_FF,
+    DIM_SHARED_FF,
+};
+
+/* A key of the file beside those that every architecture has, and its field of struct hparams. */
+enum key_type { KEY_U32, KEY_F32, KEY_BOOL };
+
+struct key_row {
+    const char *name; /* without "<arch>." */
+    enum key_type type;
+    bool required;
+    size_t offset;
 };
 
 enum tensor_flags {
@@ -40,19 +64,30 @@ enum tensor_flags {
 struct tensor_row {
     const char *name; /* "attn_q.weight"; of a layer without "blk.N." */
     size_t offset;
-    enum dim cols, rows;
+    enum dim cols, rows, slices;
     unsigned flags;
+    unsigned parts; /* of enum layer_part: the layers that have it */
 };
 
 struct arch {
     const char *name; /* general.architecture */
     bool rope_neox;
+    bool hybrid;                      /* head_count_kv may differ by layer */
+    const struct key_row *keys;       /* ends with a NULL name; NULL: the common ones only */
     const struct tensor_row *tensors; /* of the model; ends with a NULL name */
     const struct tensor_row *layer_tensors;
-    /* Relations that the tables cannot say; NULL: none. */
-    int (*check)(const struct hparams *hp, struct error *e);
-    /* The rows of a block through layer il, in place on the residual stream. */
+    /*
+     * After the keys: the parts of every layer, what follows from the keys, and relations that the
+     * tables cannot say. NULL: grouped-query attention and a dense network everywhere.
+     */
+    int (*configure)(struct model *m, struct error *e);
+    /*
+     * The rows of a block through layer il, in place on the residual stream; in a layer with experts
+     * up to the choice of them (moe_route).
+     */
     void (*layer)(struct forward *f, uint32_t il, const struct block *b);
+    /* Layers with experts, after the visit of all rows of the step: what is left (moe_finish). */
+    void (*finish)(struct forward *f, uint32_t il, const struct block *b);
 };
 
 /* The tensor rows that every architecture here shares. */
@@ -60,6 +95,23 @@ struct arch {
     {                                                                                              \
         .name = tensor_name, .offset = offsetof(struct type, field), .cols = cols_, .rows = rows_, \
         .flags = flags_                                                                            \
+    }
+/* A row of some layers only: those that have all these parts. */
+#define TENSOR_PART(parts_, field, tensor_name, cols_, rows_, flags_)                              \
+    {                                                                                              \
+        .name = tensor_name, .offset = offsetof(struct layer, field), .cols = cols_,               \
+        .rows = rows_, .flags = flags_, .parts = parts_                                            \
+    }
+/* The same with slices: experts or heads. */
+#define TENSOR_SLICES(parts_, field, tensor_name, cols_, rows_, slices_, flags_)                   \
+    {                                                                                              \
+        .name = tensor_name, .offset = offsetof(struct layer, field), .cols = cols_,               \
+        .rows = rows_, .slices = slices_, .flags = flags_, .parts = parts_                         \
+    }
+#define KEY_ROW(type_, field, key_name, required_)                                                 \
+    {                                                                                              \
+        .name = key_name, .type = type_, .required = required_,                                    \
+        .offset = offsetof(struct hparams, field)                                                  \
     }
 #define TENSOR_ROWS_END                                                                            \
     {                                                                                              \
@@ -95,6 +147,8 @@ struct arch {
 const struct arch *arch_find(struct str name); /* NULL: unknown */
 /* "llama, qwen2, qwen3" into out; returns out. */
 const char *arch_names(char *out, size_t size);
+/* The same parts for every layer. */
+void arch_parts_all(struct model *m, unsigned parts);
 uint64_t arch_dim(const struct hparams *hp, enum dim d);
 
 #endif

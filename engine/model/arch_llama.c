@@ -30,8 +30,10 @@ static void layer(struct forward *f, uint32_t il, const struct block *b)
     block_ffn(f, il, b);
 }
 
-static int check(const struct hparams *hp, struct error *e)
+static int configure(struct model *m, struct error *e)
 {
+    const struct hparams *hp = &m->hp;
+    arch_parts_all(m, PART_GQA | PART_DENSE);
     if (hp->rope.n_rot != hp->head_dim)
         return error_set(e, ERROR_FORMAT, "rope.dimension_count is %u, the head size is %u",
                          hp->rope.n_rot, hp->head_dim);
@@ -43,6 +45,6 @@ const struct arch arch_llama = {
     .rope_neox = false,
     .tensors = tensors,
     .layer_tensors = layer_tensors,
-    .check = check,
+    .configure = configure,
     .layer = layer,
 };

@@ -20,7 +20,8 @@ struct binder {
     struct buf problems;
     size_t n_problems;
     size_t n_shown;
-    bool *bound; /* [gguf_n_tensors] */
+    uint32_t *each; /* [n_layers] values of the key being read */
+    bool *bound;    /* [gguf_n_tensors] */
 };
 
 static void problem(struct binder *b, const char *fmt, ...) ATTR_PRINTF(2, 3);
@@ -72,30 +73,80 @@ static void key_f32(struct binder *b, const char *key, bool required, float *ret
         *ret = v;
 }
 
-/* A key that may differ by layer; the architectures here want one value for all. */
-static void key_layers(struct binder *b, const char *key, bool required, uint32_t *ret)
+static void key_bool(struct binder *b, const char *key, bool required, bool *ret)
 {
-    uint32_t n = b->m->hp.n_layers;
     char name[128];
     struct error e = {0};
-    uint32_t *each = n <= 65536 ? mem_array(MAX_OF(n, 1u), sizeof(*each)) : NULL;
-    if (!each) {
-        problem(b, "no memory for %u layers", n);
-        return;
-    }
-    for (uint32_t i = 0; i < n; i++)
-        each[i] = *ret;
-    note(b, gguf_u32_layers(b->m->gguf, key_name(b, key, name), required, each, n, &e), &e);
-    for (uint32_t i = 1; i < n; i++) {
-        if (each[i] != each[0]) {
-            problem(b, "%s is %u at layer 0 and %u at layer %u: %s has one for all", name, each[0],
-                    each[i], i, b->arch);
+    note(b, gguf_bool(b->m->gguf, key_name(b, key, name), required, ret, &e), &e);
+}
+
+/* A key that may differ by layer, into b->each. */
+static void key_each(struct binder *b, const char *key, bool required, uint32_t missing)
+{
+    char name[128];
+    struct error e = {0};
+    for (uint32_t i = 0; i < b->m->hp.n_layers; i++)
+        b->each[i] = missing;
+    note(b,
+         gguf_u32_layers(b->m->gguf, key_name(b, key, name), required, b->each, b->m->hp.n_layers,
+                         &e),
+         &e);
+}
+
+/* The same, where the architecture wants one value for all. */
+static void key_layers(struct binder *b, const char *key, bool required, uint32_t *ret)
+{
+    char name[128];
+    key_each(b, key, required, *ret);
+    for (uint32_t i = 1; i < b->m->hp.n_layers; i++) {
+        if (b->each[i] != b->each[0]) {
+            problem(b, "%s is %u at layer 0 and %u at layer %u: %s has one for all",
+                    key_name(b, key, name), b->each[0], b->each[i], i, b->arch);
             break;
         }
     }
-    if (n > 0)
-        *ret = each[0];
-    mem_free(each);
+    *ret = b->each[0];
+}
+
+/* Every layer's own; the largest stands for the model. */
+static void read_kv_heads(struct binder *b)
+{
+    struct hparams *hp = &b->m->hp;
+    hp->n_kv_heads = hp->n_heads;
+    if (!b->m->arch->hybrid)
+        key_layers(b, "attention.head_count_kv", false, &hp->n_kv_heads);
+    else
+        key_each(b, "attention.head_count_kv", true, 0);
+    for (uint32_t i = 0; i < hp->n_layers; i++)
+        b->m->layers[i].n_kv_heads = b->each[i];
+    if (!b->m->arch->hybrid)
+        return;
+    hp->n_kv_heads = 0;
+    for (uint32_t i = 0; i < hp->n_layers; i++) {
+        if (b->each[i] != 0 && hp->n_kv_heads != 0 && b->each[i] != hp->n_kv_heads)
+            problem(b, "%s.attention.head_count_kv is %u at layer %u and %u before", b->arch,
+                    b->each[i], i, hp->n_kv_heads);
+        hp->n_kv_heads = MAX_OF(hp->n_kv_heads, b->each[i]);
+    }
+}
+
+static void read_arch_keys(struct binder *b)
+{
+    const struct key_row *row = b->m->arch->keys;
+    for (; row && row->name; row++) {
+        void *field = (char *)&b->m->hp + row->offset;
+        switch (row->type) {
+        case KEY_U32:
+            key_u32(b, row->name, row->required, field);
+            break;
+        case KEY_F32:
+            key_f32(b, row->name, row->required, field);
+            break;
+        case KEY_BOOL:
+            key_bool(b, row->name, row->required, field);
+            break;
+        }
+    }
 }
 
 static void read_rope(struct binder *b)
@@ -122,6 +173,7 @@ static void read_rope(struct binder *b)
     key_f32(b, "rope.scaling.yarn_attn_factor", false, &yarn_attn);
     key_f32(b, "rope.scaling.yarn_beta_fast", false, &r->beta_fast);
     key_f32(b, "rope.scaling.yarn_beta_slow", false, &r->beta_slow);
+    key_f32(b, "rope.scaling.yarn_log_multiplier", false, &r->log_multiplier);
     key_u32(b, "rope.scaling.original_context_length", false, &r->n_ctx_orig);
     note(b, gguf_str(b->m->gguf, key_name(b, "rope.scaling.type", name), false, &type, &e), &e);
 
@@ -162,41 +214,59 @@ static void check_counts(struct binder *b)
         const char *name;
         uint32_t value, max;
     } counts[] = {
-        {"embedding_length", hp->n_embd, 1u << 20},  {"block_count", hp->n_layers, 4096},
-        {"head_count", hp->n_heads, 65536},          {"head_count_kv", hp->n_kv_heads, 65536},
-        {"key_length", hp->head_dim, 65536},         {"value_length", hp->value_dim, 65536},
-        {"feed_forward_length", hp->n_ff, 1u << 24}, {"context_length", hp->n_ctx, 1u << 30},
+        {"embedding_length", hp->n_embd, 1u << 20}, {"head_count", hp->n_heads, 65536},
+        {"head_count_kv", hp->n_kv_heads, 65536},   {"key_length", hp->head_dim, 65536},
+        {"value_length", hp->value_dim, 65536},     {"context_length", hp->n_ctx, 1u << 30},
         {"vocabulary", hp->n_vocab, 1u << 30},
     };
     for (size_t i = 0; i < ARRAY_LEN(counts); i++) {
         if (counts[i].value == 0 || counts[i].value > counts[i].max)
             problem(b, "%s is %u, must be 1 to %u", counts[i].name, counts[i].value, counts[i].max);
     }
+    if ((hp->n_ff == 0 && hp->n_experts == 0) || hp->n_ff > 1u << 24)
+        problem(b, "feed_forward_length is %u, must be 1 to %u", hp->n_ff, 1u << 24);
     if (hp->n_kv_heads && hp->n_heads % hp->n_kv_heads != 0)
         problem(b, "head_count %u is no multiple of head_count_kv %u", hp->n_heads, hp->n_kv_heads);
     if (!(hp->rms_eps > 0.0f && hp->rms_eps < 1.0f))
         problem(b, "attention.layer_norm_rms_epsilon is %g", (double)hp->rms_eps);
 }
 
+#define MAX_LAYERS 4096u
+
+/* The number of layers, and room for what is said of each. */
+static void read_layers(struct binder *b)
+{
+    uint32_t n = 0;
+    key_u32(b, "block_count", true, &n);
+    if (b->n_problems == 0 && (n == 0 || n > MAX_LAYERS))
+        problem(b, "block_count is %u, must be 1 to %u", n, MAX_LAYERS);
+    if (b->n_problems > 0)
+        return;
+    b->m->layers = mem_array(n, sizeof(*b->m->layers));
+    b->each = mem_array(n, sizeof(*b->each));
+    if (b->m->layers && b->each)
+        b->m->hp.n_layers = n;
+    else
+        problem(b, "no memory for %u layers", n);
+}
+
 static void read_hparams(struct binder *b)
 {
     struct hparams *hp = &b->m->hp;
-    uint32_t experts = 0;
     key_u32(b, "embedding_length", true, &hp->n_embd);
-    key_u32(b, "block_count", true, &hp->n_layers);
     key_u32(b, "context_length", true, &hp->n_ctx);
     key_layers(b, "attention.head_count", true, &hp->n_heads);
-    hp->n_kv_heads = hp->n_heads;
-    key_layers(b, "attention.head_count_kv", false, &hp->n_kv_heads);
-    key_layers(b, "feed_forward_length", true, &hp->n_ff);
+    read_kv_heads(b);
+    key_layers(b, "feed_forward_length", !b->m->arch->finish, &hp->n_ff);
     hp->head_dim = hp->value_dim = hp->n_heads ? hp->n_embd / hp->n_heads : 0;
     key_u32(b, "attention.key_length", false, &hp->head_dim);
     key_u32(b, "attention.value_length", false, &hp->value_dim);
     key_f32(b, "attention.layer_norm_rms_epsilon", true, &hp->rms_eps);
-    key_u32(b, "expert_count", false, &experts);
-    if (experts > 0)
-        problem(b, "expert_count is %u: mixtures of experts are not supported for '%s'", experts,
-                b->arch);
+    key_u32(b, "expert_count", false, &hp->n_experts);
+    if (hp->n_experts > 0 && !b->m->arch->finish)
+        problem(b, "expert_count is %u: mixtures of experts are not supported for '%s'",
+                hp->n_experts, b->arch);
+    read_arch_keys(b);
     read_vocab_size(b);
     read_rope(b);
     hp->attention_scale = hp->head_dim ? 1.0f / sqrtf((float)hp->head_dim) : 0.0f;
@@ -206,12 +276,22 @@ static void read_hparams(struct binder *b)
 
 /* --------------------------------------------------------------- tensors */
 
+/* Vectors may stand as a row or as a column; slices lie along the third dimension. */
+static bool same_shape(const struct gguf_tensor *t, uint64_t cols, uint64_t rows, uint64_t slices)
+{
+    uint64_t others = t->ne[1] * t->ne[2] * t->ne[3];
+    if (rows == 1)
+        return t->ne[0] * others == cols;
+    return t->ne[0] == cols && others == rows && (slices == 1 || t->ne[1] == rows / slices);
+}
+
 static void bind_row(struct binder *b, const struct tensor_row *row, const char *name, void *owner)
 {
     const struct hparams *hp = &b->m->hp;
     struct tensor *t = (struct tensor *)((char *)owner + row->offset);
     const struct gguf_tensor *file = gguf_tensor_find(b->m->gguf, name);
-    uint64_t cols = arch_dim(hp, row->cols), rows = arch_dim(hp, row->rows);
+    uint64_t slices = arch_dim(hp, row->slices);
+    uint64_t cols = arch_dim(hp, row->cols), rows = arch_dim(hp, row->rows) * slices;
 
     if (!file) {
         if (!(row->flags & TENSOR_OPTIONAL))
@@ -224,7 +304,7 @@ static void bind_row(struct binder *b, const struct tensor_row *row, const char 
         problem(b, "tensor '%s': format %s is not supported", name, format ? format : "unknown");
         return;
     }
-    if (file->ne[0] != cols || file->ne[1] * file->ne[2] * file->ne[3] != rows) {
+    if (!same_shape(file, cols, rows, slices)) {
         problem(b, "tensor '%s': %llu x %llu, the model says %llu x %llu", name,
                 (unsigned long long)file->ne[0],
                 (unsigned long long)(file->ne[1] * file->ne[2] * file->ne[3]),
@@ -238,6 +318,7 @@ static void bind_row(struct binder *b, const struct tensor_row *row, const char 
     *t = (struct tensor){.quant = file->quant,
                          .n_cols = cols,
                          .n_rows = rows,
+                         .n_slices = (uint32_t)slices,
                          .row_bytes = quant_row_bytes(file->quant, cols),
                          .file = file};
 }
@@ -250,6 +331,8 @@ static void bind_tensors(struct binder *b)
     for (uint32_t il = 0; il < m->hp.n_layers; il++) {
         for (const struct tensor_row *row = m->arch->layer_tensors; row->name; row++) {
             char name[128];
+            if ((m->layers[il].parts & row->parts) != row->parts)
+                continue;
             snprintf(name, sizeof(name), "blk.%u.%s", il, row->name);
             bind_row(b, row, name, &m->layers[il]);
         }
@@ -272,6 +355,20 @@ static int report(struct binder *b, struct error *e)
                      b->problems.ptr ? b->problems.ptr : "out of memory");
 }
 
+/* Parts of every layer, then its place among those of its kind of state. */
+static int configure(struct model *m, struct error *e)
+{
+    uint32_t n_paged = 0, n_recurrent = 0;
+    int rc = 0;
+    if (m->arch->configure)
+        rc = m->arch->configure(m, e);
+    else
+        arch_parts_all(m, PART_GQA | PART_DENSE);
+    for (uint32_t il = 0; il < m->hp.n_layers; il++)
+        m->layers[il].state = m->layers[il].parts & PART_KDA ? n_recurrent++ : n_paged++;
+    return rc == 0 ? 0 : error_wrap(e, "%s", gguf_shard_path(m->gguf, 0));
+}
+
 int model_bind(struct model *m, struct gguf *g, struct error *e)
 {
     struct str arch = {0};
@@ -287,25 +384,24 @@ int model_bind(struct model *m, struct gguf *g, struct error *e)
 
     struct binder b = {.m = m, .arch = m->arch->name};
     buf_init(&b.problems, 8192);
-    read_hparams(&b);
+    read_layers(&b);
+    if (m->hp.n_layers > 0)
+        read_hparams(&b);
     rc = report(&b, e);
-    if (rc == 0 && m->arch->check) {
-        rc = m->arch->check(&m->hp, e);
-        if (rc != 0)
-            rc = error_wrap(e, "%s", gguf_shard_path(g, 0));
-    }
+    if (rc == 0)
+        rc = configure(m, e);
     if (rc != 0)
         goto out;
-    m->layers = mem_array(m->hp.n_layers, sizeof(*m->layers));
     b.bound = mem_array(MAX_OF(gguf_n_tensors(g), (size_t)1), sizeof(bool));
-    if (!m->layers || !b.bound) {
-        rc = error_set(e, ERROR_NOMEM, "no memory for %u layers", m->hp.n_layers);
+    if (!b.bound) {
+        rc = error_set(e, ERROR_NOMEM, "no memory for %zu tensors", gguf_n_tensors(g));
         goto out;
     }
     bind_tensors(&b);
     rc = report(&b, e);
 out:
     mem_free(b.bound);
+    mem_free(b.each);
     buf_release(&b.problems);
     if (rc != 0)
         model_release(m);

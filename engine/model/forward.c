@@ -10,19 +10,30 @@
 #include "engine/model/arch.h"
 #include "engine/model/blocks/blocks.h"
 
+/* Columns of the widest matrix: no product has a longer input. */
 static size_t widest_input(const struct model *m)
 {
-    const struct hparams *hp = &m->hp;
-    size_t widest = MAX_OF(hp->n_embd, hp->n_ff);
-    return MAX_OF(widest, (size_t)hp->n_heads * hp->value_dim);
+    size_t widest = m->hp.n_embd;
+    for (size_t i = 0; i < gguf_n_tensors(m->gguf); i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(m->gguf, i);
+        if (t->ne[1] > 1)
+            widest = MAX_OF(widest, (size_t)t->ne[0]);
+    }
+    return widest;
 }
 
-/* Gives the next `count` elements of the layout; base NULL only measures. */
-static void *place(char *base, size_t *at, size_t count, size_t size)
+void *layout_take(struct layout *l, size_t count, size_t size)
 {
-    void *p = base ? base + *at : NULL;
-    *at = ALIGN_UP(*at + count * size, (size_t)64);
+    void *p = l->base ? l->base + l->at : NULL;
+    l->at = ALIGN_UP(l->at + count * size, (size_t)64);
     return p;
+}
+
+void trace_rows(struct forward *f, const char *name, uint32_t il, const float *x, size_t n_cols,
+                uint32_t n_rows)
+{
+    if (f->o.trace)
+        f->o.trace(f->o.trace_context, name, il, x, n_cols, n_rows);
 }
 
 /* Lays the scratch out from f->scratch (NULL: only measures) and returns its size. */
@@ -31,34 +42,33 @@ static size_t lay_out(struct forward *f)
     const struct hparams *hp = &f->o.model->hp;
     size_t rows = f->o.max_rows, block = MIN_OF(rows, (size_t)BLOCK_ROWS);
     size_t threads = (size_t)f->n_threads, half = hp->rope.n_rot / 2;
-    size_t at = 0;
-    char *base = f->scratch;
+    struct layout l = {.base = f->scratch};
     size_t fl = sizeof(float);
 
     f->widest_input = widest_input(f->o.model);
-    f->residual = place(base, &at, rows * hp->n_embd, fl);
-    f->rope_cos = place(base, &at, rows * half, fl);
-    f->rope_sin = place(base, &at, rows * half, fl);
-    f->rope_mix = place(base, &at, half, fl);
-    f->norm = place(base, &at, MAX_OF(block, (size_t)f->o.max_logits) * hp->n_embd, fl);
-    f->q = place(base, &at, block * hp->n_heads * hp->head_dim, fl);
-    f->key = place(base, &at, block * hp->n_kv_heads * hp->head_dim, fl);
-    f->value = place(base, &at, block * hp->n_kv_heads * hp->value_dim, fl);
-    f->att = place(base, &at, block * hp->n_heads * hp->value_dim, fl);
-    f->gate = place(base, &at, block * hp->n_ff, fl);
-    f->up = place(base, &at, block * hp->n_ff, fl);
-    f->delta = place(base, &at, block * hp->n_embd, fl);
+    f->residual = layout_take(&l, rows * hp->n_embd, fl);
+    f->rope_cos = layout_take(&l, rows * half, fl);
+    f->rope_sin = layout_take(&l, rows * half, fl);
+    f->rope_mix = layout_take(&l, half, fl);
+    f->norm = layout_take(&l, MAX_OF(block, (size_t)f->o.max_logits) * hp->n_embd, fl);
+    f->q = layout_take(&l, block * hp->n_heads * hp->head_dim, fl);
+    f->key = layout_take(&l, block * hp->n_kv_heads * hp->head_dim, fl);
+    f->value = layout_take(&l, block * hp->n_kv_heads * hp->value_dim, fl);
+    f->att = layout_take(&l, block * hp->n_heads * hp->value_dim, fl);
+    f->gate = layout_take(&l, block * hp->n_ff, fl);
+    f->up = layout_take(&l, block * hp->n_ff, fl);
+    f->delta = layout_take(&l, block * hp->n_embd, fl);
     for (int kind = 0; kind < ACT_KINDS; kind++) {
         size_t act = kind == ACT_F32 ? 0
                                      : act_row_bytes((enum act_kind)kind,
                                                      ALIGN_UP(f->widest_input, (size_t)256));
-        f->act[kind] = place(base, &at, MAX_OF(block, (size_t)f->o.max_logits) * act, 1);
+        f->act[kind] = layout_take(&l, MAX_OF(block, (size_t)f->o.max_logits) * act, 1);
     }
-    f->decoded = place(base, &at, f->o.exact ? threads * f->widest_input : 0, fl);
+    f->decoded = layout_take(&l, f->o.exact ? threads * f->widest_input : 0, fl);
     f->page_acc =
-        place(base, &at, threads * ATTENTION_QUERIES * ATTENTION_PADDED(hp->value_dim), fl);
-    f->logits = place(base, &at, (size_t)f->o.max_logits * hp->n_vocab, fl);
-    return at;
+        layout_take(&l, threads * ATTENTION_QUERIES * ATTENTION_PADDED(hp->value_dim), fl);
+    f->logits = layout_take(&l, (size_t)f->o.max_logits * hp->n_vocab, fl);
+    return l.at;
 }
 
 uint64_t forward_scratch_bytes(const struct forward_options *o)
@@ -147,10 +157,26 @@ static void head(struct forward *f, const struct step_row *rows, uint32_t n)
         linear_group(f, f->norm, n_embd, f->n_logits, &out, 1);
 }
 
+static void for_blocks(struct forward *f, const struct step_row *rows, uint32_t n_rows, uint32_t il,
+                       void (*fn)(struct forward *f, uint32_t il, const struct block *b))
+{
+    uint32_t half = f->hp->rope.n_rot / 2;
+    for (uint32_t first = 0; first < n_rows; first += BLOCK_ROWS) {
+        const struct block b = {
+            .rows = rows + first,
+            .first = first,
+            .x = f->residual + (size_t)first * f->hp->n_embd,
+            .rope_cos = f->rope_cos + (size_t)first * half,
+            .rope_sin = f->rope_sin + (size_t)first * half,
+            .n = MIN_OF(n_rows - first, (uint32_t)BLOCK_ROWS),
+        };
+        fn(f, il, &b);
+    }
+}
+
 int forward_step(struct forward *f, const struct step_row *rows, uint32_t n_rows, struct error *e)
 {
     const struct hparams *hp = f->hp;
-    uint32_t half = hp->rope.n_rot / 2;
     int rc = check_rows(f, rows, n_rows, e);
     if (rc != 0)
         return rc;
@@ -158,16 +184,7 @@ int forward_step(struct forward *f, const struct step_row *rows, uint32_t n_rows
     for (uint32_t il = 0; il < hp->n_layers; il++) {
         if (f->o.interrupted && f->o.interrupted(f->o.interrupted_context))
             return error_set(e, ERROR_INTERRUPTED, "stopped at layer %u of %u", il, hp->n_layers);
-        for (uint32_t first = 0; first < n_rows; first += BLOCK_ROWS) {
-            struct block b = {
-                .rows = rows + first,
-                .x = f->residual + (size_t)first * hp->n_embd,
-                .rope_cos = f->rope_cos + (size_t)first * half,
-                .rope_sin = f->rope_sin + (size_t)first * half,
-                .n = MIN_OF(n_rows - first, (uint32_t)BLOCK_ROWS),
-            };
-            f->m->arch->layer(f, il, &b);
-        }
+        for_blocks(f, rows, n_rows, il, f->m->arch->layer);
     }
     head(f, rows, n_rows);
     return 0;

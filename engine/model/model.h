@@ -15,13 +15,15 @@
 #include "base/error.h"
 #include "base/ledger.h"
 #include "engine/gguf/gguf.h"
+#include "engine/kv/kv.h"
 #include "engine/quant/quant.h"
 
 /* A weight: shape, format, place on disk, and the bytes when resident. */
 struct tensor {
     const struct quant *quant;
-    uint64_t n_cols; /* ne[0]: inputs */
-    uint64_t n_rows; /* ne[1] * ne[2]: outputs */
+    uint64_t n_cols;   /* ne[0]: inputs */
+    uint64_t n_rows;   /* outputs, of all slices together */
+    uint32_t n_slices; /* matrices of equal shape, one after another: experts, heads; else 1 */
     size_t row_bytes;
     const void *data; /* NULL: absent */
     const struct gguf_tensor *file;
@@ -31,19 +33,66 @@ struct rope_params {
     uint32_t n_rot;
     bool neox; /* pairs (i, i + n_rot/2); otherwise (2i, 2i+1) */
     float freq_base, freq_scale, ext_factor, attn_factor, beta_fast, beta_slow;
+    float log_multiplier; /* YaRN: as the file has it, 0.1 * mscale_all_dim; 0: none */
     uint32_t n_ctx_orig;
 };
 
+enum expert_gating { GATING_NONE, GATING_SOFTMAX, GATING_SIGMOID, GATING_SOFTMAX_SELECTED };
+
+/* 0 stands for "has none" everywhere. */
 struct hparams {
     uint32_t n_layers, n_embd, n_vocab, n_ctx;
     uint32_t n_heads, n_kv_heads, head_dim, value_dim, n_ff;
     float rms_eps, attention_scale;
     struct rope_params rope;
+
+    /* multi-head latent attention: head_dim = its part without position + rope.n_rot */
+    uint32_t q_lora, kv_lora;
+    /* Kimi delta attention */
+    uint32_t conv_kernel, kda_head_dim;
+    float kda_gate_lower_bound; /* -inf: the softplus gate */
+    /* mixture of experts */
+    uint32_t n_experts, n_experts_used, n_expert_groups, n_expert_groups_used;
+    uint32_t n_experts_shared, n_dense_layers;
+    uint32_t expert_ff, shared_ff, expert_latent;
+    uint32_t expert_gating; /* enum expert_gating */
+    bool expert_norm;
+    float expert_scale;
+    /* Kimi-K3 */
+    uint32_t attn_res_block;
+    float situ_beta, situ_linear_beta; /* situ_beta 0: SwiGLU */
+};
+
+/* What a layer is made of. A tensor's row applies to the layers that have all the parts it names. */
+enum layer_part {
+    PART_GQA = 1u << 0, /* grouped-query attention: keys and values in pages */
+    PART_MLA = 1u << 1, /* latent attention: one latent row a position in pages */
+    PART_KDA = 1u << 2, /* delta attention: a recurrent state */
+    PART_Q_FULL = 1u << 3,
+    PART_Q_LORA = 1u << 4, /* of MLA: queries through a low rank */
+    PART_DENSE = 1u << 5,
+    PART_MOE = 1u << 6,
+    PART_LATENT = 1u << 7, /* of MOE: experts at the latent width */
+    PART_SHARED = 1u << 8, /* of MOE: shared experts */
 };
 
 struct layer {
+    unsigned parts;      /* of enum layer_part */
+    uint32_t n_kv_heads; /* as the file says it for this layer */
+    uint32_t
+        state; /* its place among the layers with pages, or among those with a recurrent state */
+
     struct tensor attn_norm, q, k, v, q_bias, k_bias, v_bias, q_norm, k_norm, out, out_bias;
     struct tensor ffn_norm, gate, up, down, gate_bias, up_bias, down_bias;
+    /* MLA */
+    struct tensor q_a, q_a_norm, q_b, kv_a, kv_a_norm, k_b, v_b, kv_b, attn_gate;
+    /* KDA */
+    struct tensor conv_q, conv_k, conv_v, f_a, f_b, beta, a, dt_bias, g, g_a, g_b, ssm_norm;
+    /* MoE; slices are experts */
+    struct tensor router, router_bias, gate_exps, up_exps, down_exps;
+    struct tensor gate_shexp, up_shexp, down_shexp, routed_down, routed_up, routed_norm;
+    /* attention residuals */
+    struct tensor attn_res, ffn_res;
 };
 
 struct arch;
@@ -52,7 +101,7 @@ struct model {
     const struct arch *arch;
     struct gguf *gguf; /* borrowed: outlives the model */
     struct hparams hp;
-    struct tensor token_embd, output_norm, output, output_bias, rope_freqs;
+    struct tensor token_embd, output_norm, output, output_bias, rope_freqs, output_res;
     bool tied;            /* output is token_embd */
     struct layer *layers; /* [n_layers] */
     struct ledger *ledger;
@@ -66,6 +115,10 @@ int model_bind(struct model *m, struct gguf *g, struct error *e);
 /* Bytes of the trunk block that model_load will take. */
 uint64_t model_trunk_bytes(const struct model *m);
 uint64_t model_n_params(const struct model *m);
+/* What a sequence carries, by kind of layer. */
+struct kv_shape model_kv_shape(const struct model *m, bool exact);
+/* Slice i as a matrix of its own. */
+struct tensor tensor_slice(const struct tensor *t, uint32_t i);
 
 struct model_load_options {
     struct ledger *ledger;

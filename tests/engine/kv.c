@@ -72,7 +72,7 @@ TEST(kv_pool_is_refused_beyond_the_budget)
     uint64_t bytes = kv_sequence_bytes(&shape, 1000 * KV_PAGE);
     CHECK_OK(ledger_new(&l, bytes, &e), &e);
     CHECK_ERROR(kv_pool_new(&p, l, &shape, bytes, 4, 4096, &e), &e, ERROR_BUDGET,
-                "attention cache");
+                "state of sequences");
     CHECK(p == NULL && ledger_total(l) == 0);
     ledger_free(l);
 }

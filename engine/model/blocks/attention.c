@@ -79,8 +79,8 @@ static void prepare_range(void *context, size_t first, size_t last, int thread)
         head_norms(f, &a->l->k_norm, key, hp->n_kv_heads);
         rope_apply(rope, cos_row, sin_row, q, hp->n_heads, hp->head_dim);
         rope_apply(rope, cos_row, sin_row, key, hp->n_kv_heads, hp->head_dim);
-        store(f, key, kv_keys(f->o.kv, row->slot, a->il, page), at, k_dim);
-        store(f, f->value + r * v_dim, kv_values(f->o.kv, row->slot, a->il, page), at, v_dim);
+        store(f, key, kv_keys(f->o.kv, row->slot, a->l->state, page), at, k_dim);
+        store(f, f->value + r * v_dim, kv_values(f->o.kv, row->slot, a->l->state, page), at, v_dim);
     }
 }
 
@@ -121,8 +121,8 @@ static void attend_page(const struct attention_loop *a, const struct attention_g
     const struct step_row *rows = a->b->rows + g->tile->first;
     uint32_t kv_head = g->first_head / (hp->n_heads / hp->n_kv_heads);
     size_t elem = f->o.exact ? sizeof(float) : sizeof(uint16_t);
-    const char *keys = kv_keys(f->o.kv, rows->slot, a->il, page);
-    const char *values = kv_values(f->o.kv, rows->slot, a->il, page);
+    const char *keys = kv_keys(f->o.kv, rows->slot, a->l->state, page);
+    const char *values = kv_values(f->o.kv, rows->slot, a->l->state, page);
     struct attention_query queries[ATTENTION_QUERIES];
     struct attention_page p = {
         .queries = queries,
@@ -205,7 +205,7 @@ void block_attention(struct forward *f, uint32_t il, const struct block *b)
 {
     const struct hparams *hp = f->hp;
     const struct layer *l = &f->m->layers[il];
-    struct attention_loop loop = {.f = f, .l = l, .b = b, .il = il};
+    struct attention_loop loop = {.f = f, .l = l, .b = b};
     const struct linear qkv[] = {
         {&l->q, &l->q_bias, f->q, (size_t)hp->n_heads * hp->head_dim},
         {&l->k, &l->k_bias, f->key, (size_t)hp->n_kv_heads * hp->head_dim},

@@ -17,6 +17,13 @@
 /* R of the loop: rows whose activations are live at once. Measured on 2 cores: bench/tokens. */
 #define BLOCK_ROWS 64
 
+/* Scratch is laid out once: each part takes its arrays in turn. base NULL: only measures. */
+struct layout {
+    char *base;
+    size_t at;
+};
+void *layout_take(struct layout *l, size_t count, size_t size);
+
 struct forward {
     struct forward_options o;
     const struct model *m;
@@ -58,6 +65,7 @@ struct forward {
 /* Rows [first, first + n) of the running step. */
 struct block {
     const struct step_row *rows;      /* [n], the block's own */
+    uint32_t first;                   /* of the step's rows */
     float *x;                         /* [n][n_embd] residual stream */
     const float *rope_cos, *rope_sin; /* [n][n_rot / 2] */
     uint32_t n;
@@ -86,6 +94,10 @@ void rope_angles(const struct forward *f, uint32_t position, float *ret_cos, flo
 /* Rotates n_heads heads of head_dim each, in place. */
 void rope_apply(const struct rope_params *p, const float *cos_row, const float *sin_row, float *x,
                 uint32_t n_heads, uint32_t head_dim);
+
+/* Gives the tensor's values of n rows to whoever traces the step (options.trace). */
+void trace_rows(struct forward *f, const char *name, uint32_t il, const float *x, size_t n_cols,
+                uint32_t n_rows);
 
 /* x += Wo attention(norm(x)); engine-spec 4.2. Optional per-head norms and biases. */
 void block_attention(struct forward *f, uint32_t il, const struct block *b);
