@@ -166,6 +166,7 @@ static void for_blocks(struct forward *f, const struct step_row *rows, uint32_t 
             .rows = rows + first,
             .first = first,
             .x = f->residual + (size_t)first * f->hp->n_embd,
+            .in = f->residual + (size_t)first * f->hp->n_embd,
             .rope_cos = f->rope_cos + (size_t)first * half,
             .rope_sin = f->rope_sin + (size_t)first * half,
             .n = MIN_OF(n_rows - first, (uint32_t)BLOCK_ROWS),

@@ -64,9 +64,10 @@ struct forward {
 
 /* Rows [first, first + n) of the running step. */
 struct block {
-    const struct step_row *rows;      /* [n], the block's own */
-    uint32_t first;                   /* of the step's rows */
-    float *x;                         /* [n][n_embd] residual stream */
+    const struct step_row *rows; /* [n], the block's own */
+    uint32_t first;              /* of the step's rows */
+    float *x;                    /* [n][n_embd] residual stream: blocks add to it */
+    const float *in;             /* [n][n_embd] what blocks norm and read: x, or a mix with it */
     const float *rope_cos, *rope_sin; /* [n][n_rot / 2] */
     uint32_t n;
 };
@@ -99,9 +100,9 @@ void rope_apply(const struct rope_params *p, const float *cos_row, const float *
 void trace_rows(struct forward *f, const char *name, uint32_t il, const float *x, size_t n_cols,
                 uint32_t n_rows);
 
-/* x += Wo attention(norm(x)); engine-spec 4.2. Optional per-head norms and biases. */
+/* x += Wo attention(norm(in)); engine-spec 4.2. Optional per-head norms and biases. */
 void block_attention(struct forward *f, uint32_t il, const struct block *b);
-/* x += down(silu(gate x) * up x) of norm(x). */
+/* x += down(silu(gate x) * up x) of norm(in). */
 void block_ffn(struct forward *f, uint32_t il, const struct block *b);
 
 #endif

@@ -20,7 +20,7 @@ void block_ffn(struct forward *f, uint32_t il, const struct block *b)
     };
     const struct linear down = {&l->down, &l->down_bias, f->delta, hp->n_embd};
 
-    norm_rows(f, b->x, &l->ffn_norm, f->norm, b->n);
+    norm_rows(f, b->in, &l->ffn_norm, f->norm, b->n);
     linear_group(f, f->norm, hp->n_embd, b->n, gate_up, ARRAY_LEN(gate_up));
     parallel_for(b->n, 1, swiglu_range, f);
     linear_group(f, f->gate, hp->n_ff, b->n, &down, 1);
