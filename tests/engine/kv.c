@@ -76,3 +76,72 @@ TEST(kv_pool_is_refused_beyond_the_budget)
     CHECK(p == NULL && ledger_total(l) == 0);
     ledger_free(l);
 }
+
+/* A saved state as one flat block, written or read from the front. */
+struct saved {
+    unsigned char *bytes;
+    size_t at, size;
+    bool restore;
+    int calls_left; /* then the visit is refused; < 0: never */
+};
+
+static int copy_range(void *context, void *at, size_t bytes, struct error *e)
+{
+    struct saved *s = context;
+    if (s->calls_left-- == 0)
+        return error_set(e, ERROR_IO, "enough");
+    CHECK(bytes > 0 && s->at + bytes <= s->size);
+    memcpy(s->restore ? at : s->bytes + s->at, s->restore ? s->bytes + s->at : at, bytes);
+    s->at += bytes;
+    return 0;
+}
+
+static void visit_all(struct kv_pool *p, int slot, uint32_t n, unsigned char *bytes, size_t size,
+                      bool restore)
+{
+    struct error e = {0};
+    struct saved s = {.bytes = bytes, .size = size, .restore = restore, .calls_left = -1};
+    CHECK_OK(kv_visit(p, slot, n, copy_range, &s, &e), &e);
+    CHECK_INT(s.at, size);
+}
+
+/* Saved in one slot, restored in another that holds other pages; the neighbour keeps its own. */
+TEST(kv_state_is_saved_and_restored_to_the_bit)
+{
+    enum { POSITIONS = 2 * KV_PAGE + 7 };
+    static const struct kv_shape mixed = {
+        .n_layers = 2, .k_dim = 9, .v_dim = 0, .n_recurrent = 3, .recurrent_floats = 37};
+    struct error e = {0};
+    struct ledger *l;
+    struct kv_pool *p;
+    CHECK_OK(ledger_new(&l, 1 << 24, &e), &e);
+    CHECK_OK(kv_pool_new(&p, l, &mixed, kv_sequence_bytes(&mixed, 9 * KV_PAGE), 3, 3 * KV_PAGE, &e),
+             &e);
+    const size_t size = kv_saved_bytes(&mixed, POSITIONS);
+    CHECK_INT(size, POSITIONS * 9 * 2 * 2 + 3 * 37 * 4);
+    unsigned char want[3][8192];
+    unsigned char got[8192];
+    CHECK(size <= sizeof(got));
+    int slot[3];
+    for (uint64_t i = 0; i < 3; i++) {
+        slot[i] = kv_reserve(p, POSITIONS);
+        for (size_t b = 0; b < size; b++)
+            want[i][b] = (unsigned char)rng_u64(i, b);
+        visit_all(p, slot[i], POSITIONS, want[i], size, true);
+    }
+    CHECK(memcmp(kv_recurrent(p, slot[1], 0), want[1], 37 * sizeof(float)) == 0);
+    kv_release(p, slot[0]);
+    kv_release(p, slot[2]);
+    slot[2] = kv_reserve(p, 3 * KV_PAGE);
+    visit_all(p, slot[2], POSITIONS, want[0], size, true);
+    visit_all(p, slot[2], POSITIONS, got, size, false);
+    CHECK(memcmp(got, want[0], size) == 0);
+    visit_all(p, slot[1], POSITIONS, got, size, false);
+    CHECK(memcmp(got, want[1], size) == 0);
+    for (int calls = 0; calls < 3 + 3 * 2; calls++) { /* refused at every range in turn */
+        struct saved s = {.bytes = got, .size = size, .calls_left = calls};
+        CHECK_ERROR(kv_visit(p, slot[1], POSITIONS, copy_range, &s, &e), &e, ERROR_IO, "enough");
+    }
+    kv_pool_free(p);
+    ledger_free(l);
+}
