@@ -111,6 +111,15 @@ int engine_tokenize(const struct engine *en, struct str text, bool special, bool
 struct engine_message {
     struct str role;
     struct str content;
+    struct str reasoning; /* of an assistant's message: what it thought; may be empty */
+    struct str name;      /* may be empty; most formats do not show it */
+};
+
+/* Whether the model may think before it answers, where its chat format knows of thinking. */
+enum engine_reasoning {
+    ENGINE_REASONING_AUTO, /* as its format does by default */
+    ENGINE_REASONING_ON,   /* refused where the format does not think */
+    ENGINE_REASONING_OFF,
 };
 
 struct engine_sampling {
@@ -126,6 +135,11 @@ struct engine_sampling {
 /*
  * Everything is copied by engine_submit. Resumed tokens give no TOKEN events; when a stop rule fires
  * among them, or they reach max_tokens, the request is DONE without a step.
+ *
+ * A chat whose format thinks gives its thought apart from its answer. max_tokens is for both together;
+ * stop strings look at the answer only. When a thought has had reasoning_budget tokens, the tokens
+ * that close it follow whatever the model wants, as part of the thought, and the answer comes then;
+ * the default of max_tokens grows by the budget.
  */
 struct engine_request {
     uint64_t tag;                          /* the caller's name for it, in every event */
@@ -135,6 +149,10 @@ struct engine_request {
     int64_t submitted_us; /* wall time, for dates in templates */
     struct engine_sampling sampling;
     uint32_t max_tokens; /* 0: 2048, cut to what the context leaves */
+    enum engine_reasoning reasoning;
+    struct str reasoning_effort; /* "low" ...; empty: the format's default */
+    bool has_reasoning_budget;
+    uint32_t reasoning_budget; /* tokens; 0 closes the thought at once */
     const struct str *stop;
     size_t n_stop;
     const int32_t *resume; /* tokens that an earlier attempt generated, fed as output */
@@ -152,6 +170,7 @@ enum engine_finish_detail {
 struct engine_usage {
     uint32_t prompt_tokens;
     uint32_t completion_tokens; /* resumed ones included */
+    uint32_t reasoning_tokens;  /* of them: the thought and its markup */
     uint32_t resumed_tokens;
     double prefill_ms; /* of this attempt: from admission to the first new token */
     double decode_ms;
@@ -171,6 +190,8 @@ struct engine_event {
     int32_t token; /* TOKEN: also the one that ends the answer */
     struct str
         text; /* TOKEN: new text that is now certain (may be empty); DONE: the whole answer */
+    struct str reasoning; /* the same of the thought */
+    bool in_thought;      /* DONE: it ended before the answer began; finish is LENGTH then */
     uint32_t prefilled,
         prompt_tokens;         /* PREFILL: so many of the prompt's (resumed ones too) are done */
     enum engine_finish finish; /* DONE */

@@ -5,16 +5,27 @@
 #include "engine/chat/internal.h"
 #include "engine/gguf/gguf.h"
 
+#define THINKING(id, ...) static const struct chat_thinking thinking_##id = {__VA_ARGS__};
+#include "engine/chat/thinking.def"
+#undef THINKING
+
 static const struct chat_format known[] = {
-#define TEMPLATE(hash, renderer, name, system, date, strip_reasoning)                              \
-    {hash, &chat_renderer_##renderer, #renderer " (" name ")", system, date, strip_reasoning},
+#define TEMPLATE(hash, renderer, name, system, date, strip_reasoning, thinking)                    \
+    {hash, &chat_renderer_##renderer, name, system, date, strip_reasoning, &thinking_##thinking},
 #include "engine/chat/templates.def"
 #undef TEMPLATE
 };
 
+/* For --chat-format: FORMATS_NAMED lists them for people. */
+#define FORMATS_NAMED "chatml|llama3|kimi-k3|qwen3"
 static const struct chat_format named[] = {
-    {.renderer = &chat_renderer_chatml, .name = "chatml"},
-    {.renderer = &chat_renderer_llama3, .name = "llama3"},
+    {.renderer = &chat_renderer_chatml, .name = "chatml", .thinking = &thinking_none},
+    {.renderer = &chat_renderer_llama3, .name = "llama3", .thinking = &thinking_none},
+    {.renderer = &chat_renderer_kimi_k3, .name = "kimi-k3", .thinking = &thinking_kimi_k3},
+    {.renderer = &chat_renderer_chatml,
+     .name = "qwen3",
+     .strip_reasoning = true,
+     .thinking = &thinking_tags},
 };
 
 static int find_named(const struct chat_format **ret, const char *name, struct error *e)
@@ -25,7 +36,7 @@ static int find_named(const struct chat_format **ret, const char *name, struct e
             return 0;
         }
     }
-    return error_set(e, ERROR_USAGE, "chat format '%s' is not known (chatml, llama3 are)", name);
+    return error_set(e, ERROR_USAGE, "chat format '%s' is not known (" FORMATS_NAMED " are)", name);
 }
 
 const struct chat_format *chat_format_of(const char *hash)
@@ -49,7 +60,7 @@ int chat_format_find(const struct chat_format **ret, const struct gguf *g, const
     if (!text.ptr)
         return error_set(e, ERROR_UNSUPPORTED,
                          "the model has no chat template: use --raw, or "
-                         "--chat-format chatml|llama3");
+                         "--chat-format " FORMATS_NAMED);
     if (text.len > 0 && text.ptr[text.len - 1] == '\n')
         text.len--;
     struct sha256 sha;
@@ -66,7 +77,7 @@ int chat_format_find(const struct chat_format **ret, const struct gguf *g, const
     }
     return error_set(e, ERROR_UNSUPPORTED,
                      "the chat template %s is not known: use --raw, or "
-                     "--chat-format chatml|llama3",
+                     "--chat-format " FORMATS_NAMED,
                      hash);
 }
 
@@ -106,14 +117,42 @@ static int check_messages(const struct chat_message *messages, size_t n, struct 
     return 0;
 }
 
+/* What was asked for and cannot be had is refused, never left out. */
+static int check_options(const struct chat_format *f, const struct chat_options *o, struct error *e)
+{
+    const struct chat_thinking *t = f->thinking;
+    if (o->think == CHAT_THINK_ON && !t->open)
+        return error_set(e, ERROR_UNSUPPORTED, "reasoning: chat format %s does not think", f->name);
+    if (o->effort.len == 0 || o->think == CHAT_THINK_OFF)
+        return 0;
+    for (size_t i = 0; t->effort && i < ARRAY_LEN(t->efforts); i++) {
+        if (str_equal_c(o->effort, t->efforts[i]))
+            return 0;
+    }
+    return error_set(e, ERROR_UNSUPPORTED, "reasoning_effort: chat format %s %s '%.*s'", f->name,
+                     t->effort ? "knows low, medium, high and max, not" : "has no levels, not even",
+                     (int)MIN_OF(o->effort.len, (size_t)64), o->effort.ptr);
+}
+
+/* What follows the generation prompt so that the model thinks, or does not. */
+static int put_thinking(struct prompt *p, struct error *e)
+{
+    const struct chat_thinking *t = p->format->thinking;
+    if (!t->open)
+        return 0;
+    return prompt_markup(p, p->options->think == CHAT_THINK_OFF ? t->prompt_off : t->prompt_on, e);
+}
+
 int chat_render(const struct chat_format *f, const struct tokenizer *t,
-                const struct chat_message *messages, size_t n, int64_t submitted_us,
+                const struct chat_message *messages, size_t n, const struct chat_options *o,
                 struct tokens *out, struct error *e)
 {
-    struct prompt p = {.format = f, .tokenizer = t, .submitted_us = submitted_us, .out = out};
+    struct prompt p = {.format = f, .tokenizer = t, .options = o, .out = out};
     size_t before = out->n;
     int32_t bos = tokenizer_bos(t);
     int rc = check_messages(messages, n, e);
+    if (rc == 0)
+        rc = check_options(f, o, e);
     if (rc == 0)
         rc = chat_format_check(f, t, e);
     if (rc < 0)
@@ -123,6 +162,8 @@ int chat_render(const struct chat_format *f, const struct tokenizer *t,
         rc = tokens_push(out, bos, e);
     if (rc == 0)
         rc = f->renderer->render(&p, messages, n, e);
+    if (rc == 0)
+        rc = put_thinking(&p, e);
     if (rc == 0)
         rc = prompt_finish(&p, e);
     if (rc < 0)

@@ -23,13 +23,27 @@ struct gguf;
 struct chat_message {
     struct str role; /* system, user, assistant (others: refused by the renderer) */
     struct str content;
+    struct str reasoning; /* what the assistant thought, apart from its content; may be empty */
+    struct str name;      /* of who speaks; may be empty; most formats do not show it */
+};
+
+enum chat_think {
+    CHAT_THINK_AUTO, /* as the format does by default */
+    CHAT_THINK_ON,
+    CHAT_THINK_OFF,
+};
+
+struct chat_options {
+    int64_t submitted_us; /* wall time that dates in templates show (UTC day) */
+    enum chat_think think;
+    struct str effort; /* "low" ...; empty: the format's default */
 };
 
 struct chat_format; /* one row of the table, or a renderer named explicitly */
 
 /*
- * name NULL: by the hash of tokenizer.chat_template; "chatml", "llama3": that renderer without
- * default system text. ERROR_UNSUPPORTED names the hash. *ret NULL is never a success.
+ * name NULL: by the hash of tokenizer.chat_template; "chatml", "llama3", "kimi-k3", "qwen3" (ChatML
+ * that thinks): that format without default system text. ERROR_UNSUPPORTED names the hash. *ret NULL is never a success.
  */
 int chat_format_find(const struct chat_format **ret, const struct gguf *g, const char *name,
                      struct error *e);
@@ -39,11 +53,11 @@ const char *chat_format_name(const struct chat_format *f); /* "chatml (SmolLM2)"
 int chat_format_check(const struct chat_format *f, const struct tokenizer *t, struct error *e);
 
 /*
- * Appends the whole prompt, generation prompt included. `submitted_us` is the wall time that
- * dates in templates show (UTC day). The last message must not be from the assistant.
+ * Appends the whole prompt, generation prompt included. The last message must not be from the
+ * assistant. ERROR_UNSUPPORTED when the options ask for thinking that the format does not do.
  */
 int chat_render(const struct chat_format *f, const struct tokenizer *t,
-                const struct chat_message *messages, size_t n, int64_t submitted_us,
+                const struct chat_message *messages, size_t n, const struct chat_options *o,
                 struct tokens *out, struct error *e);
 
 #endif

@@ -22,19 +22,6 @@ static struct str drop_newlines(struct str s)
     return s;
 }
 
-/* What follows the last occurrence; all of s when there is none. */
-static struct str after_last(struct str s, const char *mark)
-{
-    size_t mark_len = strlen(mark);
-    for (;;) {
-        const char *hit = memmem(s.ptr, s.len, mark, mark_len);
-        if (!hit)
-            return s;
-        size_t past = (size_t)(hit - s.ptr) + mark_len;
-        s = str_slice(s.ptr + past, s.len - past);
-    }
-}
-
 /* Takes an answer apart: what was thought (empty if nothing was) and what was said. */
 static void split_reasoning(struct str content, struct str *reasoning, struct str *said)
 {
@@ -46,8 +33,8 @@ static void split_reasoning(struct str content, struct str *reasoning, struct st
     if (!end)
         return;
     struct str before = drop_newlines(str_slice(content.ptr, (size_t)(end - content.ptr)));
-    *reasoning = skip_newlines(after_last(before, THINK));
-    *said = skip_newlines(after_last(content, THINK_END));
+    *reasoning = skip_newlines(chat_after_last(before, THINK));
+    *said = skip_newlines(chat_after_last(content, THINK_END));
 }
 
 static bool wraps(struct str s, const char *head, const char *tail)
@@ -70,18 +57,19 @@ static size_t last_question(const struct chat_message *messages, size_t n)
 }
 
 /* An answer without its reasoning, which only those after the last question keep. */
-static int put_answer(struct prompt *p, struct str content, bool keep, struct error *e)
+static int put_answer(struct prompt *p, const struct chat_message *m, bool keep, struct error *e)
 {
-    struct str reasoning;
-    struct str said;
-    split_reasoning(content, &reasoning, &said);
+    struct str reasoning = m->reasoning;
+    struct str said = m->content;
+    if (reasoning.len == 0)
+        split_reasoning(m->content, &reasoning, &said);
     if (!keep || reasoning.len == 0) {
         prompt_text(p, said);
         return 0;
     }
     int rc = prompt_tag(p, THINK, e);
     prompt_text_c(p, "\n");
-    prompt_text(p, drop_newlines(reasoning));
+    prompt_text(p, drop_newlines(skip_newlines(reasoning)));
     prompt_text_c(p, "\n");
     if (rc == 0)
         rc = prompt_tag(p, THINK_END, e);
@@ -112,7 +100,7 @@ static int put_turn(struct prompt *p, const struct chat_message *m, bool keep_re
     if (rc < 0)
         return rc;
     if (p->format->strip_reasoning && str_equal_c(m->role, "assistant"))
-        rc = put_answer(p, m->content, keep_reasoning, e);
+        rc = put_answer(p, m, keep_reasoning, e);
     else
         prompt_text(p, m->content);
     return rc == 0 ? close_turn(p, e) : rc;

@@ -45,7 +45,7 @@ static void put_date(struct prompt *p)
         prompt_text_c(p, "26 Jul 2024");
         return;
     }
-    clock_format(p->submitted_us, text);
+    clock_format(p->options->submitted_us, text);
     int m = (text[5] - '0') * 10 + (text[6] - '0');
     buf_printf(&p->run, "%.2s %s %.4s", text + 8, month[m - 1], text);
 }

@@ -51,7 +51,7 @@ static int open_chat(struct engine *en, struct error *e)
             *e = en->chat_refusal;
         return rc;
     }
-    return 0;
+    return en->chat ? reasoner_new(&en->reasoner, en->chat, en->tokenizer, e) : 0;
 }
 
 static struct plan_input plan_input_of(const struct engine *en)
@@ -164,6 +164,7 @@ void engine_close(struct engine *en)
     model_release(&en->model);
     if (en->process_reserved > 0)
         ledger_return(en->ledger, LEDGER_PROCESS, en->process_reserved);
+    reasoner_free(en->reasoner);
     tokenizer_free(en->tokenizer);
     gguf_close(en->gguf);
     mem_free(en->arch);

@@ -24,6 +24,7 @@ struct event {
     int32_t token;      /* TOKEN */
     uint32_t prefilled; /* PREFILL */
     struct str text;    /* TOKEN: in the sequence's answer */
+    struct str thought; /* TOKEN: in its thought */
 };
 
 struct events {

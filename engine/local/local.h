@@ -43,6 +43,7 @@ struct engine {
     struct error vocabulary_refusal;
     const struct chat_format *chat; /* NULL: chat_refusal says why */
     struct error chat_refusal;
+    struct reasoner *reasoner; /* NULL: the format does not think */
     struct model model;
     bool bound;
     struct error model_refusal; /* headers_only and not bound: why */

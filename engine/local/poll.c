@@ -8,12 +8,15 @@ static void describe_event(const struct event *event, struct engine_event *ret)
                                  .tag = s->tag,
                                  .token = event->token,
                                  .text = event->text,
+                                 .reasoning = event->thought,
                                  .prefilled = event->prefilled,
                                  .prompt_tokens = s->n_prompt + s->n_resumed};
     if (event->kind != ENGINE_EVENT_DONE && event->kind != ENGINE_EVENT_FAILED)
         return;
     sequence_usage(s, &ret->usage);
     ret->text = buf_str(&s->answer);
+    ret->reasoning = buf_str(&s->reasoning.thought);
+    ret->in_thought = sequence_in_thought(s);
     ret->finish = s->finish;
     ret->detail = s->detail;
     ret->error = s->error;

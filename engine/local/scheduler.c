@@ -186,8 +186,8 @@ static void choose(struct engine *en, struct sequence *s, const float *logits)
                                      .logits = logits,
                                      .n_vocab = en->model.hp.n_vocab,
                                      .scratch = en->candidates};
-    int32_t token = -1;
-    int rc = sampler_choose(&in, &token, &s->error);
+    int32_t token = sequence_forced(s);
+    int rc = token >= 0 ? 0 : sampler_choose(&in, &token, &s->error);
     if (rc == 0)
         rc = sequence_accept(s, token, &s->error);
     if (rc < 0) {
@@ -199,7 +199,8 @@ static void choose(struct engine *en, struct sequence *s, const float *logits)
     events_push(&en->events, &(struct event){.kind = ENGINE_EVENT_TOKEN,
                                              .s = s,
                                              .token = token,
-                                             .text = sequence_new_text(s)});
+                                             .text = sequence_new_text(s),
+                                             .thought = sequence_new_thought(s)});
 }
 
 /* What the step gave: walks the sequences as fill_rows did. */

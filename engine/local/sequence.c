@@ -21,7 +21,19 @@ static void finish(struct sequence *s, enum engine_finish finish, enum engine_fi
  */
 static int close_text(struct sequence *s, struct error *e)
 {
-    return detokenizer_finish(&s->detok, &s->answer, e);
+    return s->reasoning.how ? reasoning_finish(&s->reasoning, &s->detok, &s->answer, e)
+                            : detokenizer_finish(&s->detok, &s->answer, e);
+}
+
+static int push_text(struct sequence *s, int32_t token, struct error *e)
+{
+    return s->reasoning.how ? reasoning_push(&s->reasoning, &s->detok, token, &s->answer, e)
+                            : detokenizer_push(&s->detok, token, &s->answer, e);
+}
+
+bool sequence_in_thought(const struct sequence *s)
+{
+    return s->reasoning.how && reasoning_is_thinking(&s->reasoning);
 }
 
 int sequence_accept(struct sequence *s, int32_t token, struct error *e)
@@ -29,11 +41,13 @@ int sequence_accept(struct sequence *s, int32_t token, struct error *e)
     assert(s->state == SEQUENCE_RUNNING);
     s->tokens[s->n_tokens++] = token;
     if (tokenizer_is_eog(s->detok.t, token)) {
-        finish(s, ENGINE_FINISH_STOP, ENGINE_DETAIL_EOS);
+        /* A model that ends inside its thought has not answered: that is never a "stop". */
+        finish(s, sequence_in_thought(s) ? ENGINE_FINISH_LENGTH : ENGINE_FINISH_STOP,
+               ENGINE_DETAIL_EOS);
         return close_text(s, e);
     }
     const size_t new_from = s->answer.len;
-    int rc = detokenizer_push(&s->detok, token, &s->answer, e);
+    int rc = push_text(s, token, e);
     if (rc < 0)
         return rc;
     size_t safe = 0;
@@ -80,6 +94,9 @@ int sequence_begin(struct sequence *s, const struct sequence_start *start, struc
     buf_init(&s->answer, SIZE_MAX);
     detokenizer_init(&s->detok, start->tokenizer, false);
     s->detok.first = false; /* an answer goes on from the prompt: its first space is its own */
+    if (start->reasoner)
+        reasoning_begin(&s->reasoning, start->reasoner, r->reasoning != ENGINE_REASONING_OFF,
+                        r->has_reasoning_budget ? r->reasoning_budget : REASONING_UNLIMITED);
     int rc = stop_rules_new(&s->stop, r->stop, r->n_stop, e);
     if (rc == 0)
         rc = replay(s, r, e);
@@ -92,6 +109,7 @@ void sequence_end(struct sequence *s)
 {
     stop_rules_free(s->stop);
     buf_release(&s->answer);
+    reasoning_release(&s->reasoning);
     *s = (struct sequence){.state = SEQUENCE_FREE, .slot = -1, .tokens = s->tokens};
 }
 
@@ -103,6 +121,22 @@ uint32_t sequence_answered(const struct sequence *s)
 uint32_t sequence_pending(const struct sequence *s)
 {
     return s->n_tokens - s->n_cached;
+}
+
+int32_t sequence_forced(const struct sequence *s)
+{
+    return s->reasoning.how ? reasoning_forced(&s->reasoning) : -1;
+}
+
+struct str sequence_new_thought(struct sequence *s)
+{
+    if (!s->reasoning.how)
+        return str_of("");
+    const size_t until = reasoning_certain(&s->reasoning);
+    struct str text =
+        str_slice(s->reasoning.thought.ptr + s->n_thought_shown, until - s->n_thought_shown);
+    s->n_thought_shown = until;
+    return text;
 }
 
 struct str sequence_new_text(struct sequence *s)
@@ -119,6 +153,7 @@ void sequence_usage(const struct sequence *s, struct engine_usage *ret)
     const int64_t first = s->first_us ? s->first_us : until;
     *ret = (struct engine_usage){.prompt_tokens = s->n_prompt,
                                  .completion_tokens = sequence_answered(s),
+                                 .reasoning_tokens = s->reasoning.n_tokens,
                                  .resumed_tokens = s->n_resumed,
                                  .prefill_ms = (double)(first - s->admitted_us) / US_PER_MS,
                                  .decode_ms = (double)(until - first) / US_PER_MS};

@@ -6,7 +6,8 @@
  *
  * Stays true: tokens[0 .. n_tokens) is prompt, then answer; the first n_cached of them have been
  * through the model. An accepted token goes through the same function whether it was just chosen or
- * resumed from an earlier attempt, so both end alike.
+ * resumed from an earlier attempt, so both end alike. Where the format thinks, every byte of text goes
+ * through `reasoning` first: only what it gives out is the answer, and stop rules see nothing else.
  */
 #ifndef ENGINE_LOCAL_SEQUENCE_H
 #define ENGINE_LOCAL_SEQUENCE_H
@@ -15,6 +16,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "engine/chat/reasoning.h"
 #include "engine/engine.h"
 #include "engine/sampler/sampler.h"
 #include "engine/tokenizer/tokenizer.h"
@@ -35,9 +37,11 @@ struct sequence {
     struct engine_sampling sampling;
     struct stop_rules *stop;
     struct detokenizer detok;
+    struct reasoning reasoning; /* how NULL: everything is the answer */
     struct buf answer;
     size_t n_safe;  /* bytes of the answer that no stop string can take back */
     size_t n_shown; /* bytes of the answer given out; never more than n_safe */
+    size_t n_thought_shown;
     enum engine_finish finish;
     enum engine_finish_detail detail;
     int64_t admitted_us;
@@ -51,6 +55,7 @@ struct sequence {
 struct sequence_start {
     const struct engine_request *request;
     const struct tokenizer *tokenizer;
+    const struct reasoner *reasoner; /* NULL: what is asked does not think */
     const int32_t *prompt;
     uint32_t n_prompt;
     uint32_t max_tokens;
@@ -64,10 +69,15 @@ int sequence_accept(struct sequence *s, int32_t token, struct error *e);
 /* Makes the entry free; its slot must have been returned. */
 void sequence_end(struct sequence *s);
 
+/* Whether the answer has not begun because the thought has not ended. */
+bool sequence_in_thought(const struct sequence *s);
 uint32_t sequence_answered(const struct sequence *s); /* tokens of the answer so far */
 uint32_t sequence_pending(const struct sequence *s);  /* tokens not yet through the model */
+/* The token that must come next; -1: the sampler says. */
+int32_t sequence_forced(const struct sequence *s);
 /* Text that became certain since the last call; holds until the next token. */
 struct str sequence_new_text(struct sequence *s);
+struct str sequence_new_thought(struct sequence *s);
 void sequence_usage(const struct sequence *s, struct engine_usage *ret);
 
 #endif

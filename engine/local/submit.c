@@ -8,6 +8,19 @@
 /* Texts up to this are small blocks: their ids are counted exactly. */
 #define SHORT_TEXT_BYTES (64u << 10)
 
+static enum chat_think think_of(enum engine_reasoning reasoning)
+{
+    switch (reasoning) {
+    case ENGINE_REASONING_AUTO:
+        return CHAT_THINK_AUTO;
+    case ENGINE_REASONING_ON:
+        return CHAT_THINK_ON;
+    case ENGINE_REASONING_OFF:
+        return CHAT_THINK_OFF;
+    }
+    return CHAT_THINK_AUTO;
+}
+
 static int render_messages(const struct engine *en, const struct engine_request *r,
                            struct tokens *prompt, struct error *e)
 {
@@ -17,10 +30,14 @@ static int render_messages(const struct engine *en, const struct engine_request 
     if (!messages)
         return error_set(e, ERROR_NOMEM, "no memory for %zu messages", r->n_messages);
     for (size_t i = 0; i < r->n_messages; i++)
-        messages[i] =
-            (struct chat_message){.role = r->messages[i].role, .content = r->messages[i].content};
-    int rc =
-        chat_render(en->chat, en->tokenizer, messages, r->n_messages, r->submitted_us, prompt, e);
+        messages[i] = (struct chat_message){.role = r->messages[i].role,
+                                            .content = r->messages[i].content,
+                                            .reasoning = r->messages[i].reasoning,
+                                            .name = r->messages[i].name};
+    const struct chat_options o = {.submitted_us = r->submitted_us,
+                                   .think = think_of(r->reasoning),
+                                   .effort = r->reasoning_effort};
+    int rc = chat_render(en->chat, en->tokenizer, messages, r->n_messages, &o, prompt, e);
     mem_free(messages);
     return rc;
 }
@@ -44,7 +61,7 @@ static int check_length(const struct engine *en, const struct engine_request *r,
     if (r->messages) {
         bytes = 0;
         for (size_t i = 0; i < r->n_messages; i++)
-            bytes += r->messages[i].content.len;
+            bytes += r->messages[i].content.len + r->messages[i].reasoning.len;
     }
     if (bytes <= SHORT_TEXT_BYTES || bytes / longest < en->plan.ctx)
         return 0;
@@ -68,6 +85,14 @@ static int encode_prompt(const struct engine *en, const struct engine_request *r
     return rc;
 }
 
+/* What an answer may take that nobody limited: a thought with a budget has that on top. */
+static uint32_t default_tokens(const struct engine *en, const struct engine_request *r)
+{
+    bool thinks = en->reasoner && r->messages && r->reasoning != ENGINE_REASONING_OFF;
+    uint32_t budget = thinks && r->has_reasoning_budget ? r->reasoning_budget : 0;
+    return DEFAULT_MAX_TOKENS + MIN_OF(budget, UINT32_MAX - DEFAULT_MAX_TOKENS);
+}
+
 /* How long the answer may become beside that prompt. */
 static int limit_answer(const struct engine *en, const struct engine_request *r, size_t n_prompt,
                         struct sequence_start *start, struct error *e)
@@ -84,8 +109,9 @@ static int limit_answer(const struct engine *en, const struct engine_request *r,
                          ", the context holds %u",
                          n_prompt, r->max_tokens, (uint64_t)n_prompt + r->max_tokens, ctx);
     start->n_prompt = (uint32_t)n_prompt;
-    start->max_tokens = r->max_tokens ? r->max_tokens : MIN_OF(left, DEFAULT_MAX_TOKENS);
-    start->max_by_context = r->max_tokens == 0 && left < DEFAULT_MAX_TOKENS;
+    const uint32_t fallback = default_tokens(en, r);
+    start->max_tokens = r->max_tokens ? r->max_tokens : MIN_OF(left, fallback);
+    start->max_by_context = r->max_tokens == 0 && left < fallback;
     return 0;
 }
 
@@ -127,7 +153,8 @@ int engine_submit(struct engine *en, const struct engine_request *r, enum engine
         return 0;
     }
     struct tokens prompt = {0};
-    struct sequence_start start = {.request = r, .tokenizer = en->tokenizer};
+    struct sequence_start start = {
+        .request = r, .tokenizer = en->tokenizer, .reasoner = r->messages ? en->reasoner : NULL};
     rc = check_length(en, r, e);
     if (rc == 0)
         rc = encode_prompt(en, r, &prompt, e);

@@ -146,7 +146,7 @@ TEST(local_refuses_what_never_fits_with_both_counts)
     r.resume = &beyond;
     r.n_resume = 1;
     CHECK_ERROR(engine_submit(k.en, &r, &admission, &e), &e, ERROR_INVALID, "vocabulary has 600");
-    const struct engine_message message = {str_of("user"), str_of("hello")};
+    const struct engine_message message = {.role = str_of("user"), .content = str_of("hello")};
     r = (struct engine_request){.messages = &message, .n_messages = 1};
     CHECK_ERROR(engine_submit(k.en, &r, &admission, &e), &e, ERROR_UNSUPPORTED, "template");
     CHECK(engine_room(k.en) && !engine_busy(k.en));

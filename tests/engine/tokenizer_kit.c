@@ -3,7 +3,10 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/compiler.h"
 #include "base/file.h"
+#include "engine/gguf/write.h"
+#include "engine/tokenizer/bytemap.h"
 #include "tests/test.h"
 
 struct tokenizer *kit_tokenizer(const char *path)
@@ -25,6 +28,39 @@ struct tokenizer *kit_golden_tokenizer(const char *name)
     snprintf(file, sizeof file, "tok/%s", name);
     if (!test_golden(file, path))
         SKIP("no golden %s", file);
+    return kit_tokenizer(path);
+}
+
+const char *const kit_kimi_k3[] = {"<|end_of_msg|>", "<|open|>", "<|close|>", "<|sep|>", NULL};
+
+struct tokenizer *kit_byte_tokenizer(const char *const *specials)
+{
+    enum { BYTES = 256, MOST = 16 };
+    static const char path[] = "bytes.gguf";
+    struct error e = {0};
+    struct gguf_writer *w;
+    struct str token[BYTES + MOST];
+    int32_t type[BYTES + MOST];
+    char text[BYTES][4];
+    size_t n = BYTES;
+    for (size_t i = 0; i < BYTES; i++) {
+        token[i] = str_slice(text[i], str_utf8_put(bytemap_rune((uint8_t)i), text[i]));
+        type[i] = 1;
+    }
+    for (; specials[n - BYTES]; n++) {
+        token[n] = str_of(specials[n - BYTES]);
+        type[n] = 3;
+    }
+    CHECK_OK(gguf_writer_new(&w, path, 0, &e), &e);
+    gguf_put_str(w, "general.architecture", str_of("llama"));
+    gguf_put_str(w, "tokenizer.ggml.model", str_of("gpt2"));
+    gguf_put_str(w, "tokenizer.ggml.pre", str_of("kimi-k2"));
+    gguf_put_strs(w, "tokenizer.ggml.tokens", token, n);
+    gguf_put_i32s(w, "tokenizer.ggml.token_type", type, n);
+    gguf_put_u32(w, "tokenizer.ggml.eos_token_id", BYTES);
+    CHECK_OK(gguf_writer_begin(w, &e), &e);
+    CHECK_OK(gguf_writer_end(w, &e), &e);
+    gguf_writer_free(w);
     return kit_tokenizer(path);
 }
 

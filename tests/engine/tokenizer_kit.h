@@ -19,6 +19,13 @@ struct tokenizer *kit_golden_tokenizer(const char *name);
 bool kit_vocabulary(const char *file, char path[4096]);
 
 cJSON *kit_json(const char *path);
+/*
+ * A byte-level vocabulary made here: id b is byte b, from 256 on the control tokens listed (NULL after
+ * the last). No merges: every other text is spelled.
+ */
+struct tokenizer *kit_byte_tokenizer(const char *const *specials);
+extern const char *const kit_kimi_k3[]; /* <|end_of_msg|> ends a generation */
+
 /* Encodes and compares with a JSON array of ids; says which text differs and where. */
 void kit_check_ids(const struct tokenizer *t, struct str text, unsigned flags, const cJSON *want);
 /* Decodes ids, the special ones written out if asked; the caller frees buf. */
