@@ -90,23 +90,49 @@ static void load_values(const struct attention_page *a, size_t n_keys, size_t c,
     }
 }
 
+#define TILE_ROWS 6
+#define TILE_SUMS 12
+#define TILE_HELD 3
+
+/*
+ * Step s of a tile. What is fewer, rows or vectors, is held in registers; of the other one is at a
+ * time, so that 12 accumulators, three of the one and one of the other fill all 16.
+ */
+ATTENTION_INLINE void multiply_step(const struct attention_row *rows, size_t n, size_t n_vectors,
+                                    size_t s, const float *column, __m256 sum[TILE_SUMS])
+{
+    if (n_vectors < n) {
+        __m256 x[TILE_HELD];
+        for (size_t v = 0; v < n_vectors; v++)
+            x[v] = _mm256_load_ps(column + 8 * v);
+        for (size_t r = 0; r < n; r++) {
+            __m256 a = _mm256_broadcast_ss(rows[r].a + s);
+            for (size_t v = 0; v < n_vectors; v++)
+                sum[r * n_vectors + v] = _mm256_fmadd_ps(a, x[v], sum[r * n_vectors + v]);
+        }
+        return;
+    }
+    __m256 a[TILE_HELD];
+    for (size_t r = 0; r < n; r++)
+        a[r] = _mm256_broadcast_ss(rows[r].a + s);
+    for (size_t v = 0; v < n_vectors; v++) {
+        __m256 x = _mm256_load_ps(column + 8 * v);
+        for (size_t r = 0; r < n; r++)
+            sum[r * n_vectors + v] = _mm256_fmadd_ps(a[r], x, sum[r * n_vectors + v]);
+    }
+}
+
 /* Columns [j, j + 8 n_vectors) of n rows, over steps [first, last). */
 ATTENTION_INLINE void multiply_tile(const struct attention_row *rows, size_t n, size_t n_vectors,
                                     size_t first, size_t last, size_t j, attention_block *b)
 {
-    __m256 sum[12];
+    __m256 sum[TILE_SUMS];
     for (size_t r = 0; r < n; r++) {
         for (size_t v = 0; v < n_vectors; v++)
             sum[r * n_vectors + v] = _mm256_loadu_ps(rows[r].c + j + 8 * v);
     }
-    for (size_t s = first; s < last; s++) {
-        for (size_t v = 0; v < n_vectors; v++) {
-            __m256 column = _mm256_load_ps(b[s] + j + 8 * v);
-            for (size_t r = 0; r < n; r++)
-                sum[r * n_vectors + v] = _mm256_fmadd_ps(_mm256_broadcast_ss(rows[r].a + s), column,
-                                                         sum[r * n_vectors + v]);
-        }
-    }
+    for (size_t s = first; s < last; s++)
+        multiply_step(rows, n, n_vectors, s, b[s] + j, sum);
     for (size_t r = 0; r < n; r++) {
         for (size_t v = 0; v < n_vectors; v++)
             _mm256_storeu_ps(rows[r].c + j + 8 * v, sum[r * n_vectors + v]);
@@ -122,8 +148,6 @@ ATTENTION_INLINE void multiply_rows(const struct attention_row *rows, size_t n, 
     for (; j < n_cols; j += 16)
         multiply_tile(rows, n, 2, first, last, j, b);
 }
-
-#define TILE_ROWS 6 /* 12 accumulators, a broadcast and two columns of B fill the registers */
 
 /* The columns in the widest tiles that n rows leave accumulators for. */
 static void multiply_few(const struct attention_row *rows, size_t n, size_t first, size_t last,
