@@ -78,6 +78,7 @@ static void lay_out(struct engine_plan *p, const struct plan_input *in, uint32_t
     p->logits = max_logits(in, slots, p->chunk);
     p->process_bytes = in->process_bytes;
     p->trunk_bytes = whole_pages(model_trunk_bytes(in->model));
+    p->repacked_bytes = whole_pages(model_repacked_bytes(in->model));
     p->state_bytes = state_bytes(&shape, slots, ctx);
     p->scratch_bytes = scratch_bytes(in, slots, p->chunk);
     p->io_bytes = MODEL_LOAD_BUFFER_BYTES;

@@ -45,7 +45,7 @@ enum dim {
 };
 
 /* A key of the file beside those that every architecture has, and its field of struct hparams. */
-enum key_type { KEY_U32, KEY_F32, KEY_BOOL };
+enum key_type { KEY_U32, KEY_U32_OR_0, KEY_F32, KEY_BOOL };
 
 struct key_row {
     const char *name; /* without "<arch>." */
@@ -143,6 +143,38 @@ struct arch {
         TENSOR_ROW(layer, gate, "ffn_gate.weight", DIM_EMBD, DIM_FF, TENSOR_REQUIRED),             \
         TENSOR_ROW(layer, up, "ffn_up.weight", DIM_EMBD, DIM_FF, TENSOR_REQUIRED),                 \
         TENSOR_ROW(layer, down, "ffn_down.weight", DIM_FF, DIM_EMBD, TENSOR_REQUIRED)
+
+/* Latent attention without the norm before it. Layers have PART_MLA and what mla_configure adds. */
+#define TENSOR_ROWS_MLA                                                                            \
+    TENSOR_PART(PART_MLA | PART_Q_FULL, q, "attn_q.weight", DIM_EMBD, DIM_Q, TENSOR_REQUIRED),     \
+        TENSOR_PART(PART_MLA | PART_Q_LORA, q_a, "attn_q_a.weight", DIM_EMBD, DIM_Q_LORA,          \
+                    TENSOR_REQUIRED),                                                              \
+        TENSOR_PART(PART_MLA | PART_Q_LORA, q_a_norm, "attn_q_a_norm.weight", DIM_Q_LORA, DIM_ONE, \
+                    TENSOR_F32),                                                                   \
+        TENSOR_PART(PART_MLA | PART_Q_LORA, q_b, "attn_q_b.weight", DIM_Q_LORA, DIM_Q,             \
+                    TENSOR_REQUIRED),                                                              \
+        TENSOR_PART(PART_MLA, kv_a, "attn_kv_a_mqa.weight", DIM_EMBD, DIM_KV_ROW,                  \
+                    TENSOR_REQUIRED),                                                              \
+        TENSOR_PART(PART_MLA, kv_a_norm, "attn_kv_a_norm.weight", DIM_KV_LORA, DIM_ONE,            \
+                    TENSOR_F32),                                                                   \
+        TENSOR_SLICES(PART_MLA | PART_ABSORBED, k_b, "attn_k_b.weight", DIM_NOPE, DIM_KV_LORA,     \
+                      DIM_HEADS, TENSOR_REQUIRED),                                                 \
+        TENSOR_SLICES(PART_MLA | PART_ABSORBED, v_b, "attn_v_b.weight", DIM_KV_LORA, DIM_VALUE,    \
+                      DIM_HEADS, TENSOR_REQUIRED),                                                 \
+        TENSOR_PART(PART_MLA | PART_EXPANDED, kv_b, "attn_kv_b.weight", DIM_KV_LORA, DIM_KV_B,     \
+                    TENSOR_REQUIRED),                                                              \
+        TENSOR_PART(PART_MLA, out, "attn_output.weight", DIM_OUT, DIM_EMBD, TENSOR_REQUIRED)
+
+#define KEY_ROWS_MLA                                                                               \
+    KEY_ROW(KEY_U32, q_lora, "attention.q_lora_rank", false),                                      \
+        KEY_ROW(KEY_U32, kv_lora, "attention.kv_lora_rank", true),                                 \
+        KEY_ROW(KEY_U32_OR_0, head_dim, "attention.key_length_mla", false),                        \
+        KEY_ROW(KEY_U32_OR_0, value_dim, "attention.value_length_mla", false)
+
+/* From configure: checks latent attention's keys and gives layers with PART_MLA their other parts. */
+int mla_configure(struct model *m, struct error *e);
+/* From model_load: older tensors of latent attention in the form that is computed with. */
+int model_absorb(struct model *m, struct error *e);
 
 const struct arch *arch_find(struct str name); /* NULL: unknown */
 /* "llama, qwen2, qwen3" into out; returns out. */

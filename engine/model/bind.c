@@ -60,6 +60,15 @@ static void key_u32(struct binder *b, const char *key, bool required, uint32_t *
     note(b, gguf_u32(b->m->gguf, key_name(b, key, name), required, ret, &e), &e);
 }
 
+/* 0 says no more than a missing key. */
+static void key_u32_or_0(struct binder *b, const char *key, uint32_t *ret)
+{
+    uint32_t v = 0;
+    key_u32(b, key, false, &v);
+    if (v != 0)
+        *ret = v;
+}
+
 static void key_f32(struct binder *b, const char *key, bool required, float *ret)
 {
     char name[128];
@@ -138,6 +147,9 @@ static void read_arch_keys(struct binder *b)
         switch (row->type) {
         case KEY_U32:
             key_u32(b, row->name, row->required, field);
+            break;
+        case KEY_U32_OR_0:
+            key_u32_or_0(b, row->name, field);
             break;
         case KEY_F32:
             key_f32(b, row->name, row->required, field);
@@ -320,6 +332,7 @@ static void bind_row(struct binder *b, const struct tensor_row *row, const char 
                          .n_rows = rows,
                          .n_slices = (uint32_t)slices,
                          .row_bytes = quant_row_bytes(file->quant, cols),
+                         .slice_bytes = rows / slices * quant_row_bytes(file->quant, cols),
                          .file = file};
 }
 

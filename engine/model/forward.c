@@ -13,7 +13,7 @@
 /* Columns of the widest matrix: no product has a longer input. */
 static size_t widest_input(const struct model *m)
 {
-    size_t widest = m->hp.n_embd;
+    size_t widest = MAX_OF(m->hp.n_embd, m->hp.head_dim); /* of k_b where it is made (absorb.c) */
     for (size_t i = 0; i < gguf_n_tensors(m->gguf); i++) {
         const struct gguf_tensor *t = gguf_tensor_at(m->gguf, i);
         if (t->ne[1] > 1)
@@ -42,6 +42,7 @@ static size_t lay_out(struct forward *f)
     const struct hparams *hp = &f->o.model->hp;
     size_t rows = f->o.max_rows, block = MIN_OF(rows, (size_t)BLOCK_ROWS);
     size_t threads = (size_t)f->n_threads, half = hp->rope.n_rot / 2;
+    size_t kv_heads = hp->kv_lora ? 0 : hp->n_kv_heads; /* latent attention has its own arrays */
     struct layout l = {.base = f->scratch};
     size_t fl = sizeof(float);
 
@@ -52,8 +53,8 @@ static size_t lay_out(struct forward *f)
     f->rope_mix = layout_take(&l, half, fl);
     f->norm = layout_take(&l, MAX_OF(block, (size_t)f->o.max_logits) * hp->n_embd, fl);
     f->q = layout_take(&l, block * hp->n_heads * hp->head_dim, fl);
-    f->key = layout_take(&l, block * hp->n_kv_heads * hp->head_dim, fl);
-    f->value = layout_take(&l, block * hp->n_kv_heads * hp->value_dim, fl);
+    f->key = layout_take(&l, block * kv_heads * hp->head_dim, fl);
+    f->value = layout_take(&l, block * kv_heads * hp->value_dim, fl);
     f->att = layout_take(&l, block * hp->n_heads * hp->value_dim, fl);
     f->gate = layout_take(&l, block * hp->n_ff, fl);
     f->up = layout_take(&l, block * hp->n_ff, fl);
@@ -65,8 +66,9 @@ static size_t lay_out(struct forward *f)
         f->act[kind] = layout_take(&l, MAX_OF(block, (size_t)f->o.max_logits) * act, 1);
     }
     f->decoded = layout_take(&l, f->o.exact ? threads * f->widest_input : 0, fl);
-    f->page_acc =
-        layout_take(&l, threads * ATTENTION_QUERIES * ATTENTION_PADDED(hp->value_dim), fl);
+    f->page_acc = layout_take(
+        &l, threads * attend_scratch_floats(hp->kv_lora ? hp->kv_lora : hp->value_dim), fl);
+    mla_lay_out(f, &l, block);
     f->logits = layout_take(&l, (size_t)f->o.max_logits * hp->n_vocab, fl);
     return l.at;
 }
@@ -116,8 +118,9 @@ static void embed(struct forward *f, const struct step_row *rows, uint32_t n)
     for (uint32_t r = 0; r < n; r++) {
         const char *row = (const char *)t->data + (size_t)rows[r].token * t->row_bytes;
         t->quant->decode(row, f->residual + (size_t)r * f->hp->n_embd, f->hp->n_embd);
-        rope_angles(f, rows[r].position, f->rope_cos + (size_t)r * half,
-                    f->rope_sin + (size_t)r * half);
+        if (!f->hp->rope.none)
+            rope_angles(f, rows[r].position, f->rope_cos + (size_t)r * half,
+                        f->rope_sin + (size_t)r * half);
     }
 }
 

@@ -114,7 +114,8 @@ int model_load(struct model *m, const struct model_load_options *o, struct error
         settle_rows(m->arch->tensors, m, m, spans);
         for (uint32_t il = 0; il < m->hp.n_layers; il++)
             settle_rows(m->arch->layer_tensors, &m->layers[il], m, spans);
-        m->loaded = true;
+        rc = model_absorb(m, e);
+        m->loaded = rc == 0;
     }
     mem_free(spans);
     return rc;
@@ -124,8 +125,11 @@ void model_release(struct model *m)
 {
     if (m->trunk)
         ledger_release(m->ledger, LEDGER_TRUNK, m->trunk, m->trunk_bytes);
+    if (m->repacked)
+        ledger_release(m->ledger, LEDGER_TRUNK, m->repacked, m->repacked_bytes);
     mem_free(m->layers);
     m->trunk = NULL;
+    m->repacked = NULL;
     m->layers = NULL;
     m->loaded = false;
 }

@@ -34,6 +34,6 @@ struct tensor tensor_slice(const struct tensor *t, uint32_t i)
     struct tensor slice = *t;
     slice.n_rows = t->n_rows / t->n_slices;
     slice.n_slices = 1;
-    slice.data = (const char *)t->data + i * slice.n_rows * t->row_bytes;
+    slice.data = (const char *)t->data + i * t->slice_bytes;
     return slice;
 }

@@ -25,12 +25,14 @@ struct tensor {
     uint64_t n_rows;   /* outputs, of all slices together */
     uint32_t n_slices; /* matrices of equal shape, one after another: experts, heads; else 1 */
     size_t row_bytes;
-    const void *data; /* NULL: absent */
+    size_t slice_bytes; /* from one slice to the next */
+    const void *data;   /* NULL: absent */
     const struct gguf_tensor *file;
 };
 
 struct rope_params {
     uint32_t n_rot;
+    bool none; /* nothing turns: n_rot is but a width */
     bool neox; /* pairs (i, i + n_rot/2); otherwise (2i, 2i+1) */
     float freq_base, freq_scale, ext_factor, attn_factor, beta_fast, beta_slow;
     float log_multiplier; /* YaRN: as the file has it, 0.1 * mscale_all_dim; 0: none */
@@ -72,8 +74,10 @@ enum layer_part {
     PART_Q_LORA = 1u << 4, /* of MLA: queries through a low rank */
     PART_DENSE = 1u << 5,
     PART_MOE = 1u << 6,
-    PART_LATENT = 1u << 7, /* of MOE: experts at the latent width */
-    PART_SHARED = 1u << 8, /* of MOE: shared experts */
+    PART_LATENT = 1u << 7,    /* of MOE: experts at the latent width */
+    PART_SHARED = 1u << 8,    /* of MOE: shared experts */
+    PART_ABSORBED = 1u << 9,  /* of MLA: attn_k_b, attn_v_b */
+    PART_EXPANDED = 1u << 10, /* of MLA: attn_kv_b, brought to the other form at load */
 };
 
 struct layer {
@@ -107,6 +111,8 @@ struct model {
     struct ledger *ledger;
     void *trunk; /* one block holding every resident tensor */
     size_t trunk_bytes;
+    void *repacked; /* tensors that are brought to another form at load; NULL: none */
+    size_t repacked_bytes;
     bool loaded;
 };
 
@@ -114,6 +120,8 @@ struct model {
 int model_bind(struct model *m, struct gguf *g, struct error *e);
 /* Bytes of the trunk block that model_load will take. */
 uint64_t model_trunk_bytes(const struct model *m);
+/* Bytes of the block beside it for tensors that are brought to another form. */
+uint64_t model_repacked_bytes(const struct model *m);
 uint64_t model_n_params(const struct model *m);
 /* What a sequence carries, by kind of layer. */
 struct kv_shape model_kv_shape(const struct model *m, bool exact);

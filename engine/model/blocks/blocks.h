@@ -56,7 +56,17 @@ struct forward {
     /* per thread */
     float *decoded; /* [threads][widest_input], exact mode */
     size_t widest_input;
-    float *page_acc; /* [threads][ATTENTION_QUERIES][ATTENTION_PADDED(value_dim)] */
+    float *page_acc; /* [threads][attend_scratch_floats] */
+
+    /* latent attention; per block of rows but act */
+    struct {
+        float *q_low; /* [BLOCK_ROWS][q_lora] */
+        float *row;   /* [BLOCK_ROWS][kv_lora + n_rot] */
+        float *heads; /* [BLOCK_ROWS][n_heads][kv_lora + n_rot] queries, then weighted rows */
+        float *gate;  /* [BLOCK_ROWS][n_heads * value_dim] */
+        uint8_t *act; /* [threads][act_stride] one head's inputs */
+        size_t act_stride;
+    } mla;
 
     float *logits; /* [max_logits][n_vocab] */
     uint32_t n_logits;
@@ -84,7 +94,13 @@ struct linear {
 void linear_group(struct forward *f, const float *x, size_t x_stride, uint32_t n,
                   const struct linear *group, size_t n_group);
 
-/* out[r] = rms_norm(x[r]) * w for n rows, both with stride n_embd. */
+/* The form that w's inputs take. */
+enum act_kind tensor_act(const struct forward *f, const struct tensor *w);
+/* Outputs [first, last) of w for the rows that mm says: x, x_row_bytes, n_rows, y, y_stride. */
+void tensor_multiply(struct forward *f, const struct tensor *w, struct matmul *mm, size_t first,
+                     size_t last, int thread);
+
+/* out[r] = rms_norm(x[r]) * w for n rows as wide as w. */
 void norm_rows(struct forward *f, const float *x, const struct tensor *w, float *out, uint32_t n);
 /* x[r] += y[r], stride n_embd. */
 void add_rows(struct forward *f, float *x, const float *y, uint32_t n);
@@ -100,8 +116,32 @@ void rope_apply(const struct rope_params *p, const float *cos_row, const float *
 void trace_rows(struct forward *f, const char *name, uint32_t il, const float *x, size_t n_cols,
                 uint32_t n_rows);
 
+/* The row's keys or values of one layer go to its place in the cache. */
+void cache_keys(const struct forward *f, const struct step_row *row, uint32_t state,
+                const float *key, size_t dim);
+void cache_values(const struct forward *f, const struct step_row *row, uint32_t state,
+                  const float *value, size_t dim);
+
+/* Attention of a block's rows over what one layer has cached of their sequences. */
+struct attention {
+    const float *q;    /* [n][n_heads][k_dim] */
+    float *out;        /* [n][n_heads] results, out_stride apart; may start where q does */
+    size_t out_stride; /* in floats, at least v_dim */
+    uint32_t state;    /* of the layer (struct layer) */
+    uint32_t n_heads, n_kv_heads, k_dim, v_dim;
+    bool latent; /* a value is the first v_dim numbers of its key */
+};
+void attend_rows(struct forward *f, const struct block *b, const struct attention *a);
+size_t attend_scratch_floats(uint32_t v_dim); /* of a thread */
+
 /* x += Wo attention(norm(in)); engine-spec 4.2. Optional per-head norms and biases. */
 void block_attention(struct forward *f, uint32_t il, const struct block *b);
+/*
+ * x += Wo latent_attention(norm(in)); engine-spec 4.3. Turns positions unless hp->rope.none; gates the
+ * heads' results where the layer has attn_gate.
+ */
+void block_mla(struct forward *f, uint32_t il, const struct block *b);
+void mla_lay_out(struct forward *f, struct layout *l, size_t block);
 /* x += down(silu(gate x) * up x) of norm(in). */
 void block_ffn(struct forward *f, uint32_t il, const struct block *b);
 

@@ -34,9 +34,9 @@ static void quantise_range(void *context, size_t first, size_t last, int thread)
                                        l->n_cols);
 }
 
-static enum act_kind act_of(const struct forward *f, const struct linear *l)
+enum act_kind tensor_act(const struct forward *f, const struct tensor *w)
 {
-    return f->o.exact ? ACT_F32 : l->w->quant->act;
+    return f->o.exact ? ACT_F32 : w->quant->act;
 }
 
 /* Every form that the group's formats ask for, once. */
@@ -45,7 +45,7 @@ static void quantise_group(struct forward *f, const float *x, size_t x_stride, u
 {
     bool done[ACT_KINDS] = {[ACT_F32] = true};
     for (size_t g = 0; g < n_group; g++) {
-        enum act_kind kind = act_of(f, &group[g]);
+        enum act_kind kind = tensor_act(f, group[g].w);
         if (done[kind])
             continue;
         struct row_loop loop = {
@@ -73,26 +73,32 @@ static void add_bias(const struct linear *l, uint32_t n, size_t first, size_t la
     }
 }
 
+void tensor_multiply(struct forward *f, const struct tensor *w, struct matmul *mm, size_t first,
+                     size_t last, int thread)
+{
+    mm->quant = w->quant;
+    mm->w = w->data;
+    mm->w_row_bytes = w->row_bytes;
+    mm->n_cols = w->n_cols;
+    if (f->o.exact)
+        matmul_exact(mm, first, last, f->decoded + (size_t)thread * f->widest_input);
+    else
+        f->k->matmul[w->quant->index](mm, first, last);
+}
+
 static void multiply_range(const struct group_loop *g, const struct linear *l, size_t first,
                            size_t last, int thread)
 {
-    enum act_kind kind = act_of(g->f, l);
+    enum act_kind kind = tensor_act(g->f, l->w);
     struct matmul mm = {
-        .quant = l->w->quant,
-        .w = l->w->data,
-        .w_row_bytes = l->w->row_bytes,
         .x = kind == ACT_F32 ? (const void *)g->x : g->f->act[kind],
         .x_row_bytes =
             kind == ACT_F32 ? g->x_stride * sizeof(float) : act_row_bytes(kind, l->w->n_cols),
-        .n_cols = l->w->n_cols,
         .n_rows = g->n,
         .y = l->y,
         .y_stride = l->y_stride,
     };
-    if (g->f->o.exact)
-        matmul_exact(&mm, first, last, g->f->decoded + (size_t)thread * g->f->widest_input);
-    else
-        g->f->k->matmul[l->w->quant->index](&mm, first, last);
+    tensor_multiply(g->f, l->w, &mm, first, last, thread);
     if (l->bias && l->bias->data)
         add_bias(l, g->n, first, last);
 }
@@ -134,7 +140,7 @@ static void norm_range(void *context, size_t first, size_t last, int thread)
 
 void norm_rows(struct forward *f, const float *x, const struct tensor *w, float *out, uint32_t n)
 {
-    struct row_loop loop = {.f = f, .x = x, .w = w->data, .out = out, .stride = f->hp->n_embd};
+    struct row_loop loop = {.f = f, .x = x, .w = w->data, .out = out, .stride = w->n_cols};
     for_rows(n, norm_range, &loop);
 }
 
