@@ -24,6 +24,7 @@
 #ifndef ENGINE_KERNELS_KERNELS_H
 #define ENGINE_KERNELS_KERNELS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -97,6 +98,29 @@ struct attention_page {
 #define ATTENTION_PADDED(dim) (((dim) + 15) / 16 * 16)
 #define KV_PAGE 64 /* positions in a page of the attention cache: attention's block of keys */
 
+/* How fast a head's state fades in Kimi delta attention, by key. */
+struct kda_gate {
+    const float *bias; /* [n] */
+    float rate;        /* of the head: -exp(A_log) */
+    bool bounded;      /* g = bound * sigmoid(-rate * z), else rate * softplus(z) */
+    float bound;
+};
+
+/*
+ * The recurrence of Kimi delta attention: one head, consecutive tokens of one sequence in order. With
+ * S [dim keys][dim values], for each token (rows of dim numbers, `stride` floats apart):
+ *     S[i] *= decay[i];  e = beta * (v - sum_i k[i] S[i]);  S[i] += k[i] e;  out = scale * sum_i q[i] S[i]
+ * Bits do not depend on how a sequence is cut into calls.
+ */
+struct kda_scan {
+    float *state; /* S, in place */
+    const float *q, *k, *v, *decay;
+    const float *beta; /* one a token, beta_stride floats apart */
+    float *out;
+    size_t n_tokens, dim, stride, beta_stride;
+    float scale;
+};
+
 struct kernels {
     const char *name;                      /* "generic", "avx2" */
     int (*supported)(const struct cpu *c); /* boolean */
@@ -123,6 +147,11 @@ struct kernels {
     void (*merge)(float *acc, float scale_acc, const float *page, float scale_page, size_t n);
     /* kernels' exp: 0 below -104, infinity above 88.73, relative error under 2^-23 between */
     float (*exp1)(float x);
+    /* x[i] *= sigmoid(gate[i]); gate may be x, which gives silu */
+    void (*sigmoid_gate)(float *x, const float *gate, size_t n);
+    /* z[i] = the gate's g of z[i] + bias[i], at most 0; decay[i] = exp(g) */
+    void (*kda_decay)(float *z, const struct kda_gate *gate, float *decay, size_t n);
+    void (*kda_scan)(const struct kda_scan *s);
 };
 
 /* Every table compiled in, best last; NULL-terminated. All entries of each are filled. */

@@ -23,4 +23,7 @@ const struct kernels kernels_avx2 = {
     .attention_page = avx2_attention_page,
     .merge = avx2_merge,
     .exp1 = avx2_exp,
+    .sigmoid_gate = avx2_sigmoid_gate,
+    .kda_decay = avx2_kda_decay,
+    .kda_scan = avx2_kda_scan,
 };

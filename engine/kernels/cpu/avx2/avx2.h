@@ -18,6 +18,9 @@ void avx2_swiglu(const float *gate, const float *up, float *out, size_t n);
 void avx2_add(float *x, const float *y, size_t n);
 void avx2_to_f16(const float *x, uint16_t *out, size_t n);
 void avx2_attention_page(const struct attention_page *a);
+void avx2_sigmoid_gate(float *x, const float *gate, size_t n);
+void avx2_kda_decay(float *z, const struct kda_gate *gate, float *decay, size_t n);
+void avx2_kda_scan(const struct kda_scan *s);
 void avx2_merge(float *acc, float scale_acc, const float *page, float scale_page, size_t n);
 
 #endif

@@ -25,4 +25,7 @@ const struct kernels kernels_generic = {
     .attention_page = generic_attention_page,
     .merge = generic_merge,
     .exp1 = generic_exp,
+    .sigmoid_gate = generic_sigmoid_gate,
+    .kda_decay = generic_kda_decay,
+    .kda_scan = generic_kda_scan,
 };

@@ -18,6 +18,9 @@ void generic_swiglu(const float *gate, const float *up, float *out, size_t n);
 void generic_add(float *x, const float *y, size_t n);
 void generic_to_f16(const float *x, uint16_t *out, size_t n);
 void generic_attention_page(const struct attention_page *a);
+void generic_sigmoid_gate(float *x, const float *gate, size_t n);
+void generic_kda_decay(float *z, const struct kda_gate *gate, float *decay, size_t n);
+void generic_kda_scan(const struct kda_scan *s);
 void generic_merge(float *acc, float scale_acc, const float *page, float scale_page, size_t n);
 
 #endif
