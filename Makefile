@@ -42,19 +42,19 @@ $(B)/tests/fuzz/%.o: EXTRA := -DFUZZ_REPLAY
 endif
 
 # Only these folders' code may use instructions that the baseline lacks.
-$(B)/engine/kernels/cpu/avx2/%.o: ISA := -mavx2 -mfma -mf16c -O3
-$(B)/engine/kernels/cpu/generic/%.o: ISA := -O3
-ifneq ($(FLAVOUR),release)
-$(B)/engine/kernels/cpu/avx2/%.o: ISA := -mavx2 -mfma -mf16c
-$(B)/engine/kernels/cpu/generic/%.o: ISA :=
-endif
+ISA_avx2 := -mavx2 -mfma -mf16c
+ISA_avx512 := $(ISA_avx2) -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni
+OPT_KERNELS := $(if $(filter release,$(FLAVOUR)),-O3)
+$(B)/engine/kernels/cpu/generic/%.o: ISA = $(OPT_KERNELS)
+$(B)/engine/kernels/cpu/avx2/%.o: ISA = $(ISA_avx2) $(OPT_KERNELS)
+$(B)/engine/kernels/cpu/avx512/%.o: ISA = $(ISA_avx512) $(OPT_KERNELS)
 
 ARCH := $(shell $(CC) -dumpmachine | cut -d- -f1)
 find_c = $(sort $(shell find $(1) -name '*.c' 2>/dev/null))
 BASE_SRC := $(filter-out base/parallel_omp.c base/parallel_pthread.c,$(call find_c,base)) base/parallel_$(PARALLEL).c
 ENGINE_SRC := $(call find_c,engine)
 ifneq ($(ARCH),x86_64)
-ENGINE_SRC := $(filter-out engine/kernels/cpu/avx2/%,$(ENGINE_SRC))
+ENGINE_SRC := $(filter-out engine/kernels/cpu/avx2/% engine/kernels/cpu/avx512/%,$(ENGINE_SRC))
 endif
 QUEUE_SRC := $(call find_c,queue)
 JOBS_SRC := $(call find_c,jobs)

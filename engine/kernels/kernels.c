@@ -7,6 +7,7 @@ const struct kernels *const kernels_all[] = {
     &kernels_generic,
 #if defined(__x86_64__)
     &kernels_avx2,
+    &kernels_avx512,
 #endif
     NULL,
 };

@@ -122,7 +122,7 @@ struct kda_scan {
 };
 
 struct kernels {
-    const char *name;                      /* "generic", "avx2" */
+    const char *name;                      /* "generic", "avx2", "avx512" */
     int (*supported)(const struct cpu *c); /* boolean */
 
     /* x [n] -> one activation row of that kind. n is a multiple of 32 (ACT_Q8) or 256 (ACT_Q8K). */
@@ -167,6 +167,7 @@ int kernels_pick(const char *isa, const struct kernels **ret, struct error *e);
 void matmul_exact(const struct matmul *m, size_t first, size_t last, float *scratch);
 void attention_page_exact(const struct attention_page *a);
 extern const struct kernels kernels_generic;
-extern const struct kernels kernels_avx2; /* x86-64 only */
+extern const struct kernels kernels_avx2; /* x86-64 only, as the next */
+extern const struct kernels kernels_avx512;
 
 #endif

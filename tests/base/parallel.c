@@ -172,6 +172,8 @@ TEST(cpu_says_what_the_kernel_says)
     CHECK_INT(c.f16c, strstr(line, " f16c ") != NULL);
     CHECK_INT(c.avx512f, strstr(line, " avx512f ") != NULL);
     CHECK_INT(c.avx512bw, strstr(line, " avx512bw ") != NULL);
+    CHECK_INT(c.avx512vl, strstr(line, " avx512vl ") != NULL);
+    CHECK_INT(c.avx512dq, strstr(line, " avx512dq ") != NULL);
     CHECK_INT(c.avx512vnni, strstr(line, " avx512_vnni ") != NULL);
     CHECK_INT(c.avx512bf16, strstr(line, " avx512_bf16 ") != NULL);
 }

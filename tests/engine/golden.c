@@ -9,10 +9,9 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/cpu.h"
 #include "base/file.h"
 #include "engine/engine.h"
-#include "engine/kernels/kernels.h"
+#include "tests/engine/kernels.h"
 #include "tests/test.h"
 
 #define EXACT_REL_RMS 1e-5
@@ -417,25 +416,16 @@ static void check_manifest(check_fn *check, const char *isa, size_t at_least)
     CHECK_INT(n_bad, 0);
 }
 
-static void check_each_isa(size_t at_least)
-{
-    struct cpu cpu;
-    cpu_detect(&cpu);
-    for (size_t i = 0; kernels_all[i]; i++) {
-        if (kernels_all[i]->supported(&cpu))
-            check_manifest(check_default, kernels_all[i]->name, at_least);
-    }
-}
-
 TEST(golden_logits_exact)
 {
     check_manifest(check_exact, NULL, 1);
 }
 
-TEST(golden_logits_default)
+static void check_shipped(const struct kernels *k)
 {
-    check_each_isa(1);
+    check_manifest(check_default, k->name, 1);
 }
+KERNELS_EACH(TEST, golden_logits_default, check_shipped)
 
 /*
  * The whole set comes first where it is, before the part that is shipped: a long test never passes on
@@ -456,12 +446,18 @@ static void use_whole_set(void)
     CHECK_INT(setenv("NOCTURNE_GOLDEN", folder, 1), 0);
 }
 
-LONG_TEST(golden_logits_whole_set)
+LONG_TEST(golden_logits_whole_set_exact)
 {
     use_whole_set();
     check_manifest(check_exact, NULL, 33);
-    check_each_isa(33);
 }
+
+static void check_whole_set(const struct kernels *k)
+{
+    use_whole_set();
+    check_manifest(check_default, k->name, 33);
+}
+KERNELS_EACH(LONG_TEST, golden_logits_whole_set, check_whole_set)
 
 /* ------------------------------------------------------------------ the demo model */
 

@@ -21,15 +21,22 @@ static inline const struct kernels *kernels_named(const char *name)
     SKIP("%s is not compiled in", name);
 }
 
-#define KERNELS_TEST(body)                                                                         \
-    TEST(kernels_##body##_generic)                                                                 \
+/* A test of that kind for each table: a visible skip where this processor lacks it. */
+#define KERNELS_EACH(KIND, name, body)                                                             \
+    KIND(name##_generic)                                                                           \
     {                                                                                              \
         body(kernels_named("generic"));                                                            \
     }                                                                                              \
-    TEST(kernels_##body##_avx2)                                                                    \
+    KIND(name##_avx2)                                                                              \
     {                                                                                              \
         body(kernels_named("avx2"));                                                               \
+    }                                                                                              \
+    KIND(name##_avx512)                                                                            \
+    {                                                                                              \
+        body(kernels_named("avx512"));                                                             \
     }
+
+#define KERNELS_TEST(body) KERNELS_EACH(TEST, kernels_##body, body)
 
 static inline float random_float(uint64_t seed, uint64_t index, float range)
 {

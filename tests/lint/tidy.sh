@@ -4,7 +4,10 @@
 set -u
 file=$1
 case $file in
-engine/kernels/cpu/avx2/*) isa='-mavx2 -mfma -mf16c' ;;
+engine/kernels/cpu/avx2/* | engine/kernels/cpu/x86/*) isa='-mavx2 -mfma -mf16c' ;;
+engine/kernels/cpu/avx512/*)
+    isa='-mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni'
+    ;;
 *) isa= ;;
 esac
 case $file in

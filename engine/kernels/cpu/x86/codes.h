@@ -1,0 +1,12 @@
+/* What a format's codes can be. Internal to cpu. */
+#ifndef ENGINE_KERNELS_CPU_X86_CODES_H
+#define ENGINE_KERNELS_CPU_X86_CODES_H
+
+enum codes {
+    CODES_U4, /* unsigned, <= 15 */
+    CODES_U5, /* <= 31 */
+    CODES_U6, /* <= 63 */
+    CODES_I8, /* signed */
+};
+
+#endif
