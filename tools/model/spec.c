@@ -109,6 +109,7 @@ static int parse_mla_layers(const char *text, struct spec *s, struct error *e)
 static void derive(struct spec *s)
 {
     s->one = 1;
+    s->n_used = s->n_experts > 0 ? s->n_used : 0;
     s->q_width = s->n_heads * s->head_dim;
     s->kv_width = s->n_kv_heads * s->head_dim;
     s->mla_key = s->nope + s->rope;
