@@ -79,7 +79,7 @@ BATCH_LIB_OBJ := $(filter-out $(B)/batch/main.o,$(call obj,$(BATCH_SRC)))
 TOOLS := $(patsubst tools/%.c,$(B)/tools/%,$(TOOL_SRC))
 BENCHES := $(patsubst bench/%.c,$(B)/bench/%,$(BENCH_SRC))
 
-.PHONY: all help demo test test-long cli-test asan ubsan tsan lint fuzz bench bench-peer bench-kernels install clean deps tests tools benches fuzzers
+.PHONY: all help demo test test-long cli-test asan ubsan tsan lint fuzz bench bench-peer bench-kernels eval-peer install clean deps tests tools benches fuzzers
 all: build/nocturne ## build the portable release binary, build/nocturne
 
 build/nocturne: $(B)/nocturne
@@ -162,6 +162,9 @@ bench-kernels: $(B)/bench/kernels ## bytes and operations a second of every kern
 
 bench-peer: benches ## beside llama.cpp, interleaved: PEER=folder of its programs [MODEL=] [REPEATS=5]
 	sh bench/peer.sh "$(PEER)" "$(or $(MODEL),$$(sh tools/get-demo-model.sh))" $(REPEATS)
+
+eval-peer: all ## perplexity beside llama.cpp: PEER=folder of its programs [MODEL=]
+	sh bench/perplexity.sh "$(PEER)" "$(or $(MODEL),$$(sh tools/get-demo-model.sh))"
 
 lint: export LINT_CFLAGS := $(CFLAGS_ALL)
 lint: $(B)/queue/schema_gen.h ## layers, sizes, banned calls, format, clang-tidy, cppcheck [STAGE=name]

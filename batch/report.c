@@ -89,33 +89,45 @@ static void measure_rate(struct report *r)
     r->shown_us = now_us;
 }
 
+void report_line(struct report *r, const char *fmt, ...)
+{
+    char text[256];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    put_line(r, text);
+    r->next_us = clock_mono_us() + r->every_us;
+}
+
 void report_progress(struct report *r, const struct queue_counts *c, unsigned n_running)
 {
     measure_rate(r);
     uint64_t left = view_unfinished(c);
     uint64_t finished = r->n_done + r->n_failed;
     double elapsed_s = (double)(clock_mono_us() - r->started_us) / 1e6;
-    char eta[64] = "", duration[24], text[256];
+    char eta[64] = "", duration[24];
     if (finished && left)
         snprintf(
             eta, sizeof(eta), ", about %s left",
             str_format_duration((int64_t)(elapsed_s / (double)finished * (double)left), duration));
-    snprintf(text, sizeof(text), "%llu of %llu finished, %u running, %.1f tokens/s%s",
-             (unsigned long long)(c->total - left), (unsigned long long)c->total, n_running,
-             r->rate, eta);
-    put_line(r, text);
-    r->next_us = clock_mono_us() + r->every_us;
+    report_line(r, "%llu of %llu finished, %u running, %.1f tokens/s%s",
+                (unsigned long long)(c->total - left), (unsigned long long)c->total, n_running,
+                r->rate, eta);
 }
 
 void report_loading(struct report *r, uint64_t done_bytes, uint64_t total_bytes)
 {
     if (!report_due(r) || done_bytes >= total_bytes)
         return;
-    char text[96], done[24], total[24];
-    snprintf(text, sizeof(text), "loading the model: %s of %s", str_format_size(done_bytes, done),
-             str_format_size(total_bytes, total));
-    put_line(r, text);
-    r->next_us = clock_mono_us() + r->every_us;
+    char done[24], total[24];
+    report_line(r, "loading the model: %s of %s", str_format_size(done_bytes, done),
+                str_format_size(total_bytes, total));
+}
+
+void report_end(struct report *r)
+{
+    wipe(r);
 }
 
 void report_summary(struct report *r)

@@ -34,7 +34,11 @@ void report_failure(struct report *r, const struct error *e);
 /* Whether a progress line is due. */
 bool report_due(const struct report *r);
 void report_progress(struct report *r, const struct queue_counts *c, unsigned n_running);
+/* The same with a text of the caller's. */
+void report_line(struct report *r, const char *fmt, ...) ATTR_PRINTF(2, 3);
 void report_loading(struct report *r, uint64_t done_bytes, uint64_t total_bytes);
 void report_summary(struct report *r);
+/* Wipes a progress line that stands on the terminal. */
+void report_end(struct report *r);
 
 #endif
