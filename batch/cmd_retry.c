@@ -117,8 +117,10 @@ static int run(struct command_context *c, struct error *e)
 }
 
 static const enum option_id options[] = {
-    OPTION_BATCH, OPTION_MAX_TOKENS,     OPTION_TEMPERATURE, OPTION_TOP_P, OPTION_TOP_K,
-    OPTION_MIN_P, OPTION_REPEAT_PENALTY, OPTION_SEED,        OPTION_STOP,  OPTION_NONE};
+    OPTION_BATCH,          OPTION_MAX_TOKENS, OPTION_TEMPERATURE,
+    OPTION_TOP_P,          OPTION_TOP_K,      OPTION_MIN_P,
+    OPTION_REPEAT_PENALTY, OPTION_REASONING,  OPTION_REASONING_BUDGET,
+    OPTION_SEED,           OPTION_STOP,       OPTION_NONE};
 
 const struct command command_retry = {
     .name = "retry",

@@ -44,6 +44,10 @@ int parameters_take(struct parameters *p, const struct options *o, bool flags_on
     j->min_p = option_real(o, OPTION_MIN_P);
     j->has_repeat_penalty = said(o, OPTION_REPEAT_PENALTY, flags_only);
     j->repeat_penalty = option_real(o, OPTION_REPEAT_PENALTY);
+    if (said(o, OPTION_REASONING, flags_only))
+        j->reasoning = str_of(option_text(o, OPTION_REASONING));
+    j->has_reasoning_budget = said(o, OPTION_REASONING_BUDGET, flags_only);
+    j->reasoning_budget = option_int(o, OPTION_REASONING_BUDGET);
     j->has_seed = said(o, OPTION_SEED, flags_only);
     j->seed = option_int(o, OPTION_SEED);
     return take_stop(p, o, e);

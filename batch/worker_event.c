@@ -75,6 +75,8 @@ static int finish(struct worker *w, struct running *r, const struct engine_event
         .model = str_of(w->model),
         .fingerprint = str_of(w->info.fingerprint),
         .text = event->text,
+        .reasoning = event->reasoning,
+        .in_thought = event->in_thought,
         .seed = r->seed,
         .finish = event->finish,
         .detail = event->detail,

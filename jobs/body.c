@@ -52,6 +52,13 @@ static void put_parameters(struct buf *out, const struct job_parameters *p)
         put_fraction(out, "min_p", p->min_p);
     if (p->has_repeat_penalty)
         put_fraction(out, "repeat_penalty", p->repeat_penalty);
+    if (p->reasoning.len > 0) {
+        buf_append_c(out, ",");
+        json_put_name(out, "reasoning");
+        json_put_string(out, p->reasoning);
+    }
+    if (p->has_reasoning_budget)
+        put_integer(out, "reasoning_budget", p->reasoning_budget);
     if (p->n_stop > 0)
         put_stop(out, p);
     if (p->has_seed)
@@ -75,6 +82,9 @@ static bool replaced(const struct job_parameters *p, const char *name)
         {"min_p", p->has_min_p},
         {"repeat_penalty", p->has_repeat_penalty},
         {"seed", p->has_seed},
+        {"reasoning", p->reasoning.len > 0},
+        {"reasoning_budget", p->has_reasoning_budget},
+        {"thinking_budget_tokens", p->has_reasoning_budget},
         {"stop", p->n_stop > 0},
     };
     for (size_t i = 0; i < ARRAY_LEN(rules); i++) {
@@ -106,6 +116,8 @@ static int check_texts(const struct job_parameters *p, struct error *e)
     int rc = job_text_check("the system message", p->system, e);
     if (rc == 0)
         rc = job_text_check("the model's name", p->model, e);
+    if (rc == 0)
+        rc = job_text_check("reasoning", p->reasoning, e);
     for (size_t i = 0; i < p->n_stop && rc == 0; i++)
         rc = job_text_check("a stop string", p->stop[i], e);
     return rc;
@@ -153,6 +165,13 @@ static bool same_stop(const struct engine_request *a, const struct engine_reques
     return a->n_stop == b->n_stop;
 }
 
+static bool same_thought(const struct engine_request *a, const struct engine_request *b)
+{
+    return a->reasoning == b->reasoning && str_equal(a->reasoning_effort, b->reasoning_effort) &&
+           a->has_reasoning_budget == b->has_reasoning_budget &&
+           a->reasoning_budget == b->reasoning_budget;
+}
+
 /* Whether two requests with the same input would be run differently. */
 static bool differs(const struct job_request *a, const struct job_request *b)
 {
@@ -161,7 +180,8 @@ static bool differs(const struct job_request *a, const struct job_request *b)
     return !str_equal(a->model, b->model) || a->has_seed != b->has_seed || x->seed != y->seed ||
            x->temperature != y->temperature || x->top_p != y->top_p || x->top_k != y->top_k ||
            x->min_p != y->min_p || x->repeat_penalty != y->repeat_penalty ||
-           a->engine.max_tokens != b->engine.max_tokens || !same_stop(&a->engine, &b->engine);
+           a->engine.max_tokens != b->engine.max_tokens || !same_stop(&a->engine, &b->engine) ||
+           !same_thought(&a->engine, &b->engine);
 }
 
 static int append_changed(struct buf *out, const struct job_request *before,

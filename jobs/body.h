@@ -31,7 +31,10 @@ struct job_parameters {
     int64_t top_k;
     double min_p;
     double repeat_penalty;
-    const struct str *stop; /* [n_stop] strings that end the answer */
+    struct str reasoning; /* "on", "off", "auto" */
+    bool has_reasoning_budget;
+    int64_t reasoning_budget; /* -1: none */
+    const struct str *stop;   /* [n_stop] strings that end the answer */
     size_t n_stop;
 };
 

@@ -114,12 +114,21 @@ static int take_content(struct message_reader *m, const cJSON *value)
     return 0;
 }
 
+/* Texts beside the content that templates of some models show. */
+static int take_text(struct message_reader *m, const cJSON *value, struct str *ret)
+{
+    if (!cJSON_IsNull(value) && !cJSON_IsString(value))
+        return refuse_at(m, JOB_CODE_TYPE, value->string, "must be a string");
+    *ret = str_of(cJSON_IsString(value) ? value->valuestring : "");
+    return 0;
+}
+
 /* Members of a message that no template of a supported model shows, or that must be empty. */
 static int check_other(const struct message_reader *m, const cJSON *value)
 {
-    static const char *const ignored[] = {"name", "annotations"};
-    static const char *const empty[] = {"refusal", "tool_calls",   "function_call",
-                                        "audio",   "tool_call_id", "reasoning_content"};
+    static const char *const ignored[] = {"annotations"};
+    static const char *const empty[] = {"refusal", "tool_calls", "function_call", "audio",
+                                        "tool_call_id"};
     for (size_t i = 0; i < ARRAY_LEN(ignored); i++) {
         if (strcmp(value->string, ignored[i]) == 0)
             return 0;
@@ -142,7 +151,13 @@ static int take_member(struct message_reader *m, const cJSON *value)
         return refuse_at(m, JOB_CODE_DUPLICATE, value->string, "given twice");
     if (role)
         return take_role(m, value);
-    return content ? take_content(m, value) : check_other(m, value);
+    if (content)
+        return take_content(m, value);
+    if (strcmp(value->string, "reasoning_content") == 0)
+        return take_text(m, value, &message_of(m)->reasoning);
+    if (strcmp(value->string, "name") == 0)
+        return take_text(m, value, &message_of(m)->name);
+    return check_other(m, value);
 }
 
 static int take_message(struct message_reader *m, const cJSON *json)
@@ -158,6 +173,8 @@ static int take_message(struct message_reader *m, const cJSON *json)
         return refuse_at(m, JOB_CODE_MISSING, "role", "missing");
     if (!m->has_content)
         return refuse_at(m, JOB_CODE_MISSING, "content", "missing");
+    if (message_of(m)->reasoning.len > 0 && !str_equal_c(message_of(m)->role, "assistant"))
+        return refuse_at(m, JOB_CODE_UNSUPPORTED, "reasoning_content", "only assistant's");
     return 0;
 }
 
@@ -210,10 +227,14 @@ static void chat_put_input(struct buf *out, const struct job_parameters *p, stru
     buf_append_c(out, "]");
 }
 
-static void chat_put_choice(struct buf *out, struct str text)
+static void chat_put_choice(struct buf *out, const struct job_answer *a)
 {
     buf_append_c(out, "\"message\":{\"role\":\"assistant\",\"content\":");
-    json_put_string(out, text);
+    json_put_string(out, a->text);
+    if (a->usage.reasoning_tokens > 0) {
+        buf_append_c(out, ",\"reasoning_content\":");
+        json_put_string(out, a->reasoning);
+    }
     buf_append_c(out, ",\"refusal\":null,\"tool_calls\":[]}");
 }
 

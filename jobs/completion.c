@@ -36,10 +36,10 @@ static void completion_put_input(struct buf *out, const struct job_parameters *p
     json_put_string(out, text);
 }
 
-static void completion_put_choice(struct buf *out, struct str text)
+static void completion_put_choice(struct buf *out, const struct job_answer *a)
 {
     json_put_name(out, "text");
-    json_put_string(out, text);
+    json_put_string(out, a->text);
 }
 
 const struct job_kind job_kind_completion = {

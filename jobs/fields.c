@@ -201,6 +201,82 @@ static int field_modalities(const struct field_value *v)
     return unsupported(v, "[\"text\"]");
 }
 
+static int field_reasoning(const struct field_value *v)
+{
+    static const char *const words[] = {[ENGINE_REASONING_AUTO] = "auto",
+                                        [ENGINE_REASONING_ON] = "on",
+                                        [ENGINE_REASONING_OFF] = "off"};
+    for (size_t i = 0; i < ARRAY_LEN(words); i++) {
+        if (is_text(v->json, words[i])) {
+            *(enum engine_reasoning *)place_of(v) = (enum engine_reasoning)i;
+            return 0;
+        }
+    }
+    return job_refuse(v->why, v->e, JOB_CODE_VALUE, v->field->name,
+                      "must be \"on\", \"off\" or \"auto\"");
+}
+
+/* Which levels there are is for the model's chat format to say; "none" is no thought at all. */
+static int take_effort(const struct field_value *v, const cJSON *json)
+{
+    struct job_thought *thought = place_of(v);
+    if (!cJSON_IsString(json))
+        return bad_type(v, "a string");
+    if (is_text(json, "none"))
+        thought->reasoning = ENGINE_REASONING_OFF;
+    else
+        thought->effort = str_of(json->valuestring);
+    return 0;
+}
+
+static int field_effort(const struct field_value *v)
+{
+    return take_effort(v, v->json);
+}
+
+/* Variables of templates: those that say whether and how much to think. */
+static int field_kwargs(const struct field_value *v)
+{
+    struct job_thought *thought = place_of(v);
+    if (!cJSON_IsObject(v->json))
+        return bad_type(v, "an object");
+    for (const cJSON *item = v->json->child; item; item = item->next) {
+        bool thinking =
+            strcmp(item->string, "enable_thinking") == 0 || strcmp(item->string, "thinking") == 0;
+        bool effort = strcmp(item->string, "thinking_effort") == 0 ||
+                      strcmp(item->string, "reasoning_effort") == 0;
+        if (!(thinking && cJSON_IsBool(item)) && !effort)
+            return job_refuse(v->why, v->e, JOB_CODE_UNSUPPORTED, v->field->name,
+                              "only enable_thinking, thinking (true or false), thinking_effort and "
+                              "reasoning_effort are supported, not '%.64s'",
+                              item->string);
+        if (thinking)
+            thought->reasoning = cJSON_IsTrue(item) ? ENGINE_REASONING_ON : ENGINE_REASONING_OFF;
+        int rc = effort ? take_effort(v, item) : 0;
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+static int field_budget(const struct field_value *v)
+{
+    int64_t value = 0;
+    int rc = integer_in_range(v, &value);
+    if (rc < 0)
+        return rc;
+    *(struct job_budget *)place_of(v) = (struct job_budget){.said = true, .tokens = (int32_t)value};
+    return 0;
+}
+
+/* Thoughts are given apart, which is what these names of llama.cpp's say. */
+static int field_apart(const struct field_value *v)
+{
+    if (is_text(v->json, "auto") || is_text(v->json, "deepseek"))
+        return 0;
+    return unsupported(v, "\"deepseek\"");
+}
+
 static int field_refuse(const struct field_value *v)
 {
     return unsupported(v, "");

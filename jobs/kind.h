@@ -38,7 +38,7 @@ struct job_kind {
     /* Appends `"messages":[...]` for one text. */
     void (*put_input)(struct buf *out, const struct job_parameters *p, struct str text);
     /* Appends the members of the one choice that differ: message or text. */
-    void (*put_choice)(struct buf *out, struct str text);
+    void (*put_choice)(struct buf *out, const struct job_answer *a);
 };
 
 #define KIND(name, endpoint) extern const struct job_kind job_kind_##name;

@@ -26,6 +26,24 @@ static uint32_t effective_limit(const struct job_request *r)
     return 0;
 }
 
+/* Of several fields that say the same thing the first counts, in the order of the struct. */
+static void take_thought(struct job_request *r)
+{
+    struct engine_request *q = &r->engine;
+    for (size_t i = ARRAY_LEN(r->thought); i-- > 0;) {
+        if (r->thought[i].reasoning != ENGINE_REASONING_AUTO)
+            q->reasoning = r->thought[i].reasoning;
+        if (r->thought[i].effort.len > 0)
+            q->reasoning_effort = r->thought[i].effort;
+    }
+    for (size_t i = ARRAY_LEN(r->reasoning_budget); i-- > 0;) {
+        if (!r->reasoning_budget[i].said)
+            continue;
+        q->has_reasoning_budget = r->reasoning_budget[i].tokens >= 0;
+        q->reasoning_budget = q->has_reasoning_budget ? (uint32_t)r->reasoning_budget[i].tokens : 0;
+    }
+}
+
 static int take_body(struct job_request *r, struct job_refusal *why, struct error *e)
 {
     if (!cJSON_IsObject(r->tree))
@@ -36,6 +54,7 @@ static int take_body(struct job_request *r, struct job_refusal *why, struct erro
     if (r->engine.n_messages == 0 && !r->engine.prompt.ptr)
         return job_refuse(why, e, JOB_CODE_MISSING, r->kind->input, "missing");
     r->engine.max_tokens = effective_limit(r);
+    take_thought(r);
     r->engine.stop = r->stop;
     /* -1 says "all" to vLLM; here 0 does. */
     if (r->engine.sampling.top_k < 0)

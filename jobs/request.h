@@ -40,6 +40,17 @@
 
 struct cJSON;
 
+/* What one field says about thinking; zero: nothing. */
+struct job_thought {
+    enum engine_reasoning reasoning;
+    struct str effort;
+};
+
+struct job_budget {
+    bool said;
+    int32_t tokens; /* -1: no limit */
+};
+
 struct job_request {
     const struct job_kind *kind;
     struct str model; /* as named in the body; empty: none */
@@ -50,7 +61,9 @@ struct job_request {
     struct engine_message *message; /* [engine.n_messages] */
     char **joined;                  /* [engine.n_messages] contents made of parts, or NULL */
     struct str stop[JOB_STOP_MAX];
-    uint32_t max_tokens[3]; /* by precedence: max_completion_tokens, max_tokens, n_predict */
+    uint32_t max_tokens[3];        /* by precedence: max_completion_tokens, max_tokens, n_predict */
+    struct job_thought thought[3]; /* reasoning, reasoning_effort, chat_template_kwargs */
+    struct job_budget reasoning_budget[2]; /* reasoning_budget, thinking_budget_tokens */
 };
 
 /*

@@ -49,12 +49,35 @@ static const char *detail_text(enum engine_finish_detail detail)
     return "eos";
 }
 
+static bool is_blank(struct str text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.ptr[i] != ' ' && (text.ptr[i] < '\t' || text.ptr[i] > '\r'))
+            return false;
+    }
+    return true;
+}
+
+const char *job_answer_empty(const struct job_answer *a)
+{
+    if (!is_blank(a->text))
+        return NULL;
+    bool limited = a->detail == ENGINE_DETAIL_MAX_TOKENS || a->detail == ENGINE_DETAIL_CONTEXT;
+    if (limited && a->usage.reasoning_tokens > 0)
+        return "tokens_spent_on_thought";
+    return a->in_thought ? "ended_in_thought" : "nothing_said";
+}
+
 static void put_choices(struct buf *out, const struct job_kind *kind, const struct job_answer *a)
 {
     buf_append_c(out, "\"choices\":[{\"index\":0,");
-    kind->put_choice(out, a->text);
-    buf_printf(out, ",\"logprobs\":null,\"finish_reason\":\"%s\",\"x_finish_detail\":\"%s\"}],",
+    const char *empty = job_answer_empty(a);
+    kind->put_choice(out, a);
+    buf_printf(out, ",\"logprobs\":null,\"finish_reason\":\"%s\",\"x_finish_detail\":\"%s\"",
                finish_text(a->finish), detail_text(a->detail));
+    if (empty)
+        buf_printf(out, ",\"empty_answer\":\"%s\"", empty);
+    buf_append_c(out, "}],");
 }
 
 static void put_usage(struct buf *out, const struct engine_usage *u)
@@ -62,10 +85,10 @@ static void put_usage(struct buf *out, const struct engine_usage *u)
     buf_printf(out,
                "\"usage\":{\"prompt_tokens\":%u,\"completion_tokens\":%u,\"total_tokens\":%llu,"
                "\"prompt_tokens_details\":{\"cached_tokens\":0,\"audio_tokens\":0},"
-               "\"completion_tokens_details\":{\"reasoning_tokens\":0,\"audio_tokens\":0,"
+               "\"completion_tokens_details\":{\"reasoning_tokens\":%u,\"audio_tokens\":0,"
                "\"accepted_prediction_tokens\":0,\"rejected_prediction_tokens\":0}},",
                u->prompt_tokens, u->completion_tokens,
-               (unsigned long long)u->prompt_tokens + u->completion_tokens);
+               (unsigned long long)u->prompt_tokens + u->completion_tokens, u->reasoning_tokens);
 }
 
 /* One half of `timings`: how many tokens, how long, and both quotients. */

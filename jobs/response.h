@@ -32,6 +32,8 @@ struct job_answer {
     struct str model;       /* what ran */
     struct str fingerprint; /* engine_info.fingerprint */
     struct str text;
+    struct str reasoning; /* what it thought; shown when any token was spent on it */
+    bool in_thought;      /* it ended before the answer began */
     uint64_t seed;
     enum engine_finish finish;
     enum engine_finish_detail detail;
@@ -40,9 +42,17 @@ struct job_answer {
 };
 
 /*
+ * Why an answer that has no text but white space is empty, in a word; NULL: it is not.
+ *   tokens_spent_on_thought  max_tokens or the context ended while it thought, or right after
+ *   ended_in_thought         the model ended without leaving its thought
+ *   nothing_said             it answered nothing
+ */
+const char *job_answer_empty(const struct job_answer *a);
+/*
  * Appends the chat.completion or text_completion object. Beside OpenAI's keys: `timings` as
  * llama.cpp gives them (of this attempt: prompt_n counts resumed tokens too, predicted_n does not),
- * `x_timing`, `x_seed`, and `x_finish_detail` in the choice.
+ * `x_timing`, `x_seed`, and in the choice `reasoning_content` in the message, `x_finish_detail`, and
+ * `empty_answer` where job_answer_empty has a word.
  */
 int job_answer_json(struct buf *out, const struct job_kind *kind, const struct job_answer *a,
                     struct error *e);

@@ -128,6 +128,32 @@ TEST(body_carries_every_parameter)
     buf_release(&out);
 }
 
+TEST(body_change_of_the_thought)
+{
+    static const char body[] = "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],"
+                               "\"thinking_budget_tokens\":9,\"reasoning_effort\":\"low\"}";
+    struct error e;
+    bool changed = false;
+    struct job_parameters p = {.has_reasoning_budget = true, .reasoning_budget = 4};
+    fresh(4096);
+    CHECK_OK(job_body_change(&out, chat(), &p, str_of(body), &changed, &e), &e);
+    CHECK_STR(out.ptr, "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],"
+                       "\"reasoning_effort\":\"low\",\"reasoning_budget\":4}");
+    CHECK(changed);
+    p.reasoning_budget = 9;
+    fresh(4096);
+    CHECK_OK(job_body_change(&out, chat(), &p, str_of(body), &changed, &e), &e);
+    CHECK(!changed);
+    p = (struct job_parameters){.reasoning = str_of("off")};
+    fresh(4096);
+    CHECK_OK(job_body_change(&out, chat(), &p, str_of(body), &changed, &e), &e);
+    CHECK(changed);
+    p = (struct job_parameters){.reasoning = str_of("often")};
+    CHECK_ERROR(job_body_change(&out, chat(), &p, str_of(body), &changed, &e), &e, ERROR_INVALID,
+                "reasoning");
+    buf_release(&out);
+}
+
 TEST(body_seed_is_added_once)
 {
     static const char body[] = "{\"prompt\":\"x\", \"seed\":null, \"top_p\":0.30000000000000004}";

@@ -93,6 +93,52 @@ TEST(request_limits_have_an_order_of_precedence)
     }
 }
 
+TEST(request_fields_about_thinking_have_an_order_of_precedence)
+{
+    static const struct {
+        const char *rest;
+        enum engine_reasoning reasoning;
+        const char *effort;
+        int64_t budget; /* -1: none */
+    } cases[] = {
+        {"\"n\":1", ENGINE_REASONING_AUTO, "", -1},
+        {"\"reasoning\":\"on\",\"reasoning_budget\":0", ENGINE_REASONING_ON, "", 0},
+        {"\"reasoning\":\"auto\",\"reasoning_effort\":\"none\"", ENGINE_REASONING_OFF, "", -1},
+        {"\"reasoning_effort\":\"none\",\"reasoning\":\"on\"", ENGINE_REASONING_ON, "", -1},
+        {"\"chat_template_kwargs\":{\"enable_thinking\":false}", ENGINE_REASONING_OFF, "", -1},
+        {"\"chat_template_kwargs\":{\"thinking\":true,\"thinking_effort\":\"max\"},"
+         "\"reasoning_effort\":\"low\"",
+         ENGINE_REASONING_ON, "low", -1},
+        {"\"chat_template_kwargs\":{\"thinking_effort\":\"max\"},\"thinking_budget_tokens\":9",
+         ENGINE_REASONING_AUTO, "max", 9},
+        {"\"thinking_budget_tokens\":9,\"reasoning_budget\":-1", ENGINE_REASONING_AUTO, "", -1},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct job_request r;
+        char body[512];
+        snprintf(body, sizeof(body), CHAT_WITH("%s"), cases[i].rest);
+        accept(&r, chat(), body);
+        CHECK_INT(r.engine.reasoning, cases[i].reasoning);
+        CHECK(str_equal_c(r.engine.reasoning_effort, cases[i].effort));
+        CHECK_INT(r.engine.has_reasoning_budget ? (int64_t)r.engine.reasoning_budget : -1,
+                  cases[i].budget);
+        job_request_release(&r);
+    }
+}
+
+TEST(request_passes_on_what_the_assistant_thought_and_names)
+{
+    struct job_request r;
+    accept(&r, chat(),
+           MESSAGES("{\"role\":\"assistant\",\"reasoning_content\":\"hm\",\"content\":\"a\"},"
+                    "{\"role\":\"user\",\"content\":\"b\",\"name\":\"Ann\","
+                    "\"reasoning_content\":null}"));
+    CHECK(str_equal_c(r.engine.messages[0].reasoning, "hm"));
+    CHECK(str_equal_c(r.engine.messages[1].name, "Ann"));
+    CHECK_INT(r.engine.messages[1].reasoning.len, 0);
+    job_request_release(&r);
+}
+
 TEST(request_joins_text_parts_and_maps_developer)
 {
     struct job_request r;
@@ -159,6 +205,7 @@ TEST(request_accepts_harmless_fields)
         "\"parallel_tool_calls\":true",
         "\"modalities\":[\"text\"]",
         "\"reasoning_effort\":null",
+        "\"reasoning_format\":\"deepseek\"",
         "\"chat_template_kwargs\":{}",
         "\"top_logprobs\":0",
         "\"prediction\":{\"type\":\"content\",\"content\":\"x\"}",
@@ -236,10 +283,17 @@ TEST(request_refuses_what_would_change_the_answer)
         {CHAT_WITH("\"typical_p\":0.9"), "typical_p", JOB_CODE_UNSUPPORTED},
         {CHAT_WITH("\"grammar\":\"root\""), "grammar", JOB_CODE_UNSUPPORTED},
         {CHAT_WITH("\"json_schema\":{}"), "json_schema", JOB_CODE_UNSUPPORTED},
-        {CHAT_WITH("\"chat_template_kwargs\":{\"enable_thinking\":false}"), "chat_template_kwargs",
+        {CHAT_WITH("\"chat_template_kwargs\":{\"tools\":false}"), "chat_template_kwargs",
          JOB_CODE_UNSUPPORTED},
-        {CHAT_WITH("\"reasoning_effort\":\"low\""), "reasoning_effort", JOB_CODE_UNSUPPORTED},
-        {CHAT_WITH("\"reasoning_budget\":0"), "reasoning_budget", JOB_CODE_UNSUPPORTED},
+        {CHAT_WITH("\"chat_template_kwargs\":{\"thinking\":\"yes\"}"), "chat_template_kwargs",
+         JOB_CODE_UNSUPPORTED},
+        {CHAT_WITH("\"chat_template_kwargs\":true"), "chat_template_kwargs", JOB_CODE_TYPE},
+        {CHAT_WITH("\"reasoning_effort\":1"), "reasoning_effort", JOB_CODE_TYPE},
+        {CHAT_WITH("\"reasoning\":\"maybe\""), "reasoning", JOB_CODE_VALUE},
+        {CHAT_WITH("\"reasoning\":true"), "reasoning", JOB_CODE_VALUE},
+        {CHAT_WITH("\"reasoning_budget\":-2"), "reasoning_budget", JOB_CODE_VALUE},
+        {CHAT_WITH("\"thinking_budget_tokens\":1.5"), "thinking_budget_tokens", JOB_CODE_TYPE},
+        {CHAT_WITH("\"reasoning_format\":\"none\""), "reasoning_format", JOB_CODE_UNSUPPORTED},
         {CHAT_WITH("\"ignore_eos\":true"), "ignore_eos", JOB_CODE_UNSUPPORTED},
         {CHAT_WITH("\"modalities\":[\"text\",\"audio\"]"), "modalities", JOB_CODE_UNSUPPORTED},
         {CHAT_WITH("\"audio\":{}"), "audio", JOB_CODE_UNSUPPORTED},
@@ -259,6 +313,8 @@ TEST(request_refuses_what_would_change_the_answer)
         {"{\"prompt\":\"\"}", "prompt", JOB_CODE_VALUE},
         {"{\"prompt\":null}", "prompt", JOB_CODE_MISSING},
         {TEXT_WITH("\"tools\":[]"), "tools", JOB_CODE_UNKNOWN},
+        {TEXT_WITH("\"reasoning\":\"on\""), "reasoning", JOB_CODE_UNKNOWN},
+        {TEXT_WITH("\"reasoning_budget\":0"), "reasoning_budget", JOB_CODE_UNSUPPORTED},
         {TEXT_WITH("\"max_completion_tokens\":1"), "max_completion_tokens", JOB_CODE_UNKNOWN},
     };
     check_refused(completion(), text_rows, ARRAY_LEN(text_rows));
@@ -343,6 +399,10 @@ TEST(request_refuses_bad_messages_by_their_place)
          JOB_CODE_TYPE},
         {MESSAGES("{\"role\":\"user\",\"content\":\"x\",\"tool_calls\":[{}]}"),
          "messages[0].tool_calls", JOB_CODE_UNSUPPORTED},
+        {MESSAGES("{\"role\":\"user\",\"content\":\"x\",\"reasoning_content\":\"y\"}"),
+         "messages[0].reasoning_content", JOB_CODE_UNSUPPORTED},
+        {MESSAGES("{\"role\":\"user\",\"content\":\"x\",\"name\":7}"), "messages[0].name",
+         JOB_CODE_TYPE},
         {MESSAGES("{\"role\":\"user\",\"content\":\"x\",\"colour\":1}"), "messages[0].colour",
          JOB_CODE_UNKNOWN},
         {MESSAGES(

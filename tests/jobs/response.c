@@ -66,6 +66,56 @@ TEST(response_completion_object_is_exact)
     buf_release(&out);
 }
 
+TEST(response_thought_stands_beside_the_content)
+{
+    struct error e;
+    struct job_answer a = sample();
+    a.reasoning = str_of("hm\n");
+    a.usage.reasoning_tokens = 3;
+    buf_init(&out, 65536);
+    CHECK_OK(job_answer_json(&out, job_kind_at(JOB_KIND_chat), &a, &e), &e);
+    CHECK(strstr(out.ptr, "\"content\":\"Hi \\\"you\\\"\\n\",\"reasoning_content\":\"hm\\n\","));
+    CHECK(strstr(out.ptr, "\"completion_tokens\":5,\"total_tokens\":15"));
+    CHECK(strstr(out.ptr, "\"reasoning_tokens\":3"));
+    CHECK(!strstr(out.ptr, "empty_answer"));
+    buf_release(&out);
+}
+
+TEST(response_empty_answers_are_marked_with_the_reason)
+{
+    static const struct {
+        const char *text;
+        enum engine_finish_detail detail;
+        uint32_t reasoning_tokens;
+        bool in_thought;
+        const char *want;
+    } cases[] = {
+        {"", ENGINE_DETAIL_MAX_TOKENS, 5, true, "tokens_spent_on_thought"},
+        {" \n", ENGINE_DETAIL_CONTEXT, 5, false, "tokens_spent_on_thought"},
+        {"", ENGINE_DETAIL_EOS, 5, true, "ended_in_thought"},
+        {"\t", ENGINE_DETAIL_EOS, 5, false, "nothing_said"},
+        {"", ENGINE_DETAIL_MAX_TOKENS, 0, false, "nothing_said"},
+        {"", ENGINE_DETAIL_STOP_STRING, 0, false, "nothing_said"},
+        {"\n.", ENGINE_DETAIL_MAX_TOKENS, 5, false, NULL},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct error e;
+        char want[128] = "\"x_finish_detail\":";
+        struct job_answer a = sample();
+        a.text = str_of(cases[i].text);
+        a.detail = cases[i].detail;
+        a.usage.reasoning_tokens = cases[i].reasoning_tokens;
+        a.in_thought = cases[i].in_thought;
+        if (cases[i].want)
+            snprintf(want, sizeof(want), ",\"empty_answer\":\"%s\"}]", cases[i].want);
+        buf_init(&out, 65536);
+        CHECK_OK(job_answer_json(&out, job_kind_at(JOB_KIND_chat), &a, &e), &e);
+        if (!strstr(out.ptr, want) || (!cases[i].want && strstr(out.ptr, "empty_answer")))
+            test_fail(__FILE__, __LINE__, "case %zu: %s", i, out.ptr);
+        buf_release(&out);
+    }
+}
+
 TEST(response_without_measurements_divides_nothing_by_zero)
 {
     struct error e;
