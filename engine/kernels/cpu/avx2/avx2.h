@@ -23,4 +23,11 @@ void avx2_kda_decay(float *z, const struct kda_gate *gate, float *decay, size_t 
 void avx2_kda_scan(const struct kda_scan *s);
 void avx2_merge(float *acc, float scale_acc, const float *page, float scale_page, size_t n);
 
+/* All of a table but its name, its processors and its matrix products: AVX-512 has the same. */
+#define AVX2_BUT_PRODUCTS                                                                          \
+    .act_quantise = {[ACT_F32] = avx2_act_f32, [ACT_Q8] = avx2_act_q8, [ACT_Q8K] = avx2_act_q8k},  \
+    .rms_norm = avx2_rms_norm, .swiglu = avx2_swiglu, .add = avx2_add, .to_f16 = avx2_to_f16,      \
+    .attention_page = avx2_attention_page, .merge = avx2_merge, .exp1 = avx2_exp,                  \
+    .sigmoid_gate = avx2_sigmoid_gate, .kda_decay = avx2_kda_decay, .kda_scan = avx2_kda_scan
+
 #endif

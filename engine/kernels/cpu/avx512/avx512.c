@@ -16,18 +16,11 @@ static int supported(const struct cpu *c)
 const struct kernels kernels_avx512 = {
     .name = "avx512",
     .supported = supported,
-    .act_quantise = {[ACT_F32] = avx2_act_f32, [ACT_Q8] = avx2_act_q8, [ACT_Q8K] = avx2_act_q8k},
+    AVX2_BUT_PRODUCTS,
     .matmul =
         {
 #define QUANT(ident, id, elems, bytes, partner) [QUANT_INDEX_##ident] = avx512_matmul_##ident,
 #include "engine/quant/quants.def"
 #undef QUANT
         },
-    .rms_norm = avx2_rms_norm,
-    .swiglu = avx2_swiglu,
-    .add = avx2_add,
-    .to_f16 = avx2_to_f16,
-    .attention_page = avx2_attention_page,
-    .merge = avx2_merge,
-    .exp1 = avx2_exp,
 };
