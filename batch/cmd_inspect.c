@@ -64,8 +64,11 @@ static void print_model(struct output *out, const struct engine_info *info)
     print_text(out, "architecture", info->arch);
     print_text(out, "cannot run", info->model_refusal);
     output_put(out, "%-14s %.3f million\n", "parameters", (double)info->n_params / 1e6);
-    output_put(out, "%-14s %s (%" PRIu64 " bytes)\n", "size",
-               str_format_size(info->file_bytes, size), info->file_bytes);
+    output_put(out, "%-14s %s (%" PRIu64 " bytes)", "size", str_format_size(info->file_bytes, size),
+               info->file_bytes);
+    if (info->n_shards > 1)
+        output_put(out, " in %u files", info->n_shards);
+    output_put(out, "\n");
     if (info->n_layers > 0)
         output_put(out,
                    "%-14s %u layers of width %u, %u heads of %u (%u of keys), inner width %u\n",
@@ -144,6 +147,68 @@ static void print_plan(struct output *out, const struct engine_plan *p)
         print_size(out, "budget", p->limit_bytes, p->fits ? "fits" : "does not fit");
 }
 
+/* "69 with delta attention, 24 with latent attention; 1 dense, 92 with experts" */
+static const char *kinds_text(const struct engine_makeup *m, char out[200])
+{
+    const struct {
+        uint32_t n;
+        const char *what;
+    } kinds[] = {{m->n_gqa, "with grouped-query attention"},
+                 {m->n_kda, "with delta attention (KDA)"},
+                 {m->n_mla, "with latent attention (MLA)"},
+                 {m->n_dense, "dense"},
+                 {m->n_moe, "with experts"}};
+    int at = 0;
+    for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+        if (kinds[i].n > 0)
+            at += snprintf(out + at, 200 - (size_t)at, "%s%u %s", at > 0 ? ", " : "", kinds[i].n,
+                           kinds[i].what);
+    }
+    return out;
+}
+
+static void print_experts(struct output *out, const struct engine_makeup *m)
+{
+    char largest[64] = "";
+    if (m->largest_expert_bytes != m->smallest_expert_bytes)
+        snprintf(largest, sizeof(largest), " to %" PRIu64, m->largest_expert_bytes);
+    output_put(out, "%-14s %u a layer, %u used by a token, %u shared; %" PRIu64 " in all\n",
+               "experts", m->n_experts, m->n_experts_used, m->n_experts_shared,
+               (uint64_t)m->n_experts * m->n_moe);
+    output_put(out, "%-14s %" PRIu64 "%s bytes, %" PRIu64 " weights\n", "  one of them",
+               m->smallest_expert_bytes, largest, m->expert_weights);
+}
+
+static void print_makeup(struct output *out, const struct engine_makeup *m)
+{
+    char kinds[200] = "";
+    char note[64];
+    if (m->n_dense + m->n_moe == 0)
+        return;
+    print_text(out, "layers", kinds_text(m, kinds));
+    if (m->n_moe > 0)
+        print_experts(out, m);
+    output_put(out, "\nbytes by kind\n");
+    snprintf(note, sizeof(note), "%" PRIu64 " weights", m->trunk_weights);
+    print_size(out, "trunk", m->trunk_bytes, note);
+    if (m->n_moe > 0) {
+        snprintf(note, sizeof(note), "%" PRIu64 " weights", m->experts_weights);
+        print_size(out, "experts", m->experts_bytes, note);
+    }
+    output_put(out, "read for each token\n");
+    snprintf(note, sizeof(note), "%" PRIu64 " weights", m->trunk_read_weights);
+    print_size(out, "trunk", m->trunk_read_bytes, note);
+    if (m->n_moe > 0) {
+        snprintf(note, sizeof(note), "%" PRIu64 " weights", m->experts_read_weights);
+        print_size(out, "experts", m->experts_read_bytes, note);
+        print_size(out, "total", m->trunk_read_bytes + m->experts_read_bytes, "");
+    }
+    output_put(out, "state of a sequence\n");
+    print_size(out, "each token", m->cache_bytes, "");
+    if (m->recurrent_bytes > 0)
+        print_size(out, "always", m->recurrent_bytes, "recurrent, however long it is");
+}
+
 /* ------------------------------------------------------------------ for programs */
 
 static void add_number(cJSON *o, const char *name, uint64_t value)
@@ -163,6 +228,7 @@ static void add_info(cJSON *o, const struct engine_info *info)
     cJSON_AddStringToObject(o, "fingerprint", info->fingerprint);
     add_number(o, "parameters", info->n_params);
     add_number(o, "bytes", info->file_bytes);
+    add_number(o, "files", info->n_shards);
     add_number(o, "layers", info->n_layers);
     add_number(o, "embedding", info->n_embd);
     add_number(o, "heads", info->n_heads);
@@ -171,6 +237,37 @@ static void add_info(cJSON *o, const struct engine_info *info)
     add_number(o, "feed_forward", info->n_ff);
     add_number(o, "vocabulary", info->n_vocab);
     add_number(o, "context", info->ctx_model);
+}
+
+static void add_makeup(cJSON *o, const struct engine_makeup *m)
+{
+    const struct {
+        const char *name;
+        uint64_t value;
+    } numbers[] = {{"gqa_layers", m->n_gqa},
+                   {"mla_layers", m->n_mla},
+                   {"kda_layers", m->n_kda},
+                   {"dense_layers", m->n_dense},
+                   {"moe_layers", m->n_moe},
+                   {"experts", m->n_experts},
+                   {"experts_used", m->n_experts_used},
+                   {"experts_shared", m->n_experts_shared},
+                   {"smallest_expert_bytes", m->smallest_expert_bytes},
+                   {"largest_expert_bytes", m->largest_expert_bytes},
+                   {"expert_weights", m->expert_weights},
+                   {"trunk_bytes", m->trunk_bytes},
+                   {"trunk_weights", m->trunk_weights},
+                   {"experts_bytes", m->experts_bytes},
+                   {"experts_weights", m->experts_weights},
+                   {"trunk_read_bytes", m->trunk_read_bytes},
+                   {"trunk_read_weights", m->trunk_read_weights},
+                   {"experts_read_bytes", m->experts_read_bytes},
+                   {"experts_read_weights", m->experts_read_weights},
+                   {"cache_bytes_per_token", m->cache_bytes},
+                   {"recurrent_bytes_per_sequence", m->recurrent_bytes}};
+    cJSON *makeup = cJSON_AddObjectToObject(o, "makeup");
+    for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
+        add_number(makeup, numbers[i].name, numbers[i].value);
 }
 
 static void add_plan(cJSON *o, const struct engine_plan *p)
@@ -219,17 +316,21 @@ static int print(struct command_context *c, const struct engine *en, struct erro
 {
     struct engine_info info;
     struct engine_plan plan;
+    struct engine_makeup makeup;
     engine_describe(en, &info);
+    engine_makeup(en, &makeup);
     engine_plan(en, &plan);
     if (option_on(c->options, OPTION_JSON)) {
         cJSON *o = cJSON_CreateObject();
         add_info(o, &info);
+        add_makeup(o, &makeup);
         if (plan.slots > 0)
             add_plan(o, &plan);
         add_tensors(o, en);
         return output_json(c->out, o, true, e);
     }
     print_model(c->out, &info);
+    print_makeup(c->out, &makeup);
     int rc = print_formats(c->out, en, e);
     if (rc == 0 && option_on(c->options, OPTION_TENSORS))
         rc = print_tensors(c->out, en, e);
@@ -266,10 +367,11 @@ const struct command command_inspect = {
     .max_args = 1,
     .option = options,
     .details =
-        "Reads the headers of a GGUF file (all parts of a split one) and says what is in it, "
-        "whether "
-        "it\ncan run, and the memory plan: what a worker with these --slots, --ctx and --exact "
-        "would\ntake, and whether that fits --memory.",
+        "Reads the headers of a GGUF file (all parts of a split one) and says what is in it: "
+        "layers\n"
+        "by kind, experts, bytes of trunk and experts, what a token reads of them, the state of a\n"
+        "sequence, the formats used; whether it can run; and the memory plan: what a worker with\n"
+        "these --slots, --ctx and --exact would take, and whether that fits --memory.",
     .examples = "nocturne inspect model.gguf --memory 8G --slots 8\n"
                 "nocturne inspect model.gguf --json",
     .run = run,

@@ -64,10 +64,30 @@ struct engine_info {
     const char *model_refusal; /* headers_only: why it could not run ("" otherwise); no plan then */
     uint64_t n_params, file_bytes;
     uint32_t n_layers, n_embd, n_vocab, ctx_model, ctx, n_heads, n_kv_heads, head_dim, n_ff;
+    uint32_t n_shards;    /* files the model is split into */
     uint32_t slots;       /* as planned */
     char fingerprint[65]; /* hex; model, device or ISA, exactness, cache types, numeric version */
 };
 void engine_describe(const struct engine *en, struct engine_info *ret);
+
+/*
+ * What the model is made of, from its headers: all zeros when it cannot run. The trunk is every weight
+ * but the routed experts. What a token reads of it is everything but the embedding's other rows (all of
+ * them when the output is tied to it), and of each layer's experts those that are used.
+ */
+struct engine_makeup {
+    uint32_t n_gqa, n_mla, n_kda;                         /* layers by their attention */
+    uint32_t n_dense, n_moe;                              /* and by their network */
+    uint32_t n_experts, n_experts_used, n_experts_shared; /* of a layer */
+    uint64_t smallest_expert_bytes, largest_expert_bytes; /* one expert, all its matrices */
+    uint64_t expert_weights;                              /* of one */
+    uint64_t trunk_bytes, trunk_weights, experts_bytes, experts_weights;
+    uint64_t trunk_read_bytes, trunk_read_weights; /* for a token */
+    uint64_t experts_read_bytes, experts_read_weights;
+    uint64_t cache_bytes;     /* of a sequence, for each of its tokens */
+    uint64_t recurrent_bytes; /* of a sequence, however long */
+};
+void engine_makeup(const struct engine *en, struct engine_makeup *ret);
 
 /* Tensors in file order, for `inspect`. Returns false beyond the last. */
 struct engine_tensor {

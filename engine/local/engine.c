@@ -189,6 +189,7 @@ void engine_describe(const struct engine *en, struct engine_info *ret)
                                                            : en->model_refusal.text,
                                 .n_params = model_n_params(&en->model),
                                 .file_bytes = gguf_total_bytes(en->gguf),
+                                .n_shards = (uint32_t)gguf_n_shards(en->gguf),
                                 .n_layers = hp->n_layers,
                                 .n_embd = hp->n_embd,
                                 .n_vocab = hp->n_vocab,

@@ -131,3 +131,53 @@ TEST(inspect_shows_the_plan_of_a_budget)
     CHECK_INT(run_on(path, "inspect @ --tensors", out, sizeof(out)), 0);
     CHECK(strstr(out, "blk.1.ffn_down.weight") && strstr(out, "at least"));
 }
+
+static double makeup(const cJSON *json, const char *name)
+{
+    return cJSON_GetNumberValue(cJSON_GetObjectItem(cJSON_GetObjectItem(json, "makeup"), name));
+}
+
+static void mkmodel(const char *arguments)
+{
+    char line[9000];
+    const int folder = (int)(strrchr(test_program(), '/') - test_program());
+    snprintf(line, sizeof(line), "'%.*s/tools/mkmodel' %s >out.txt", folder, test_program(),
+             arguments);
+    CHECK_INT(system(line), 0);
+}
+
+static cJSON *inspect(const char *arguments)
+{
+    static char out[1u << 20];
+    char line[512];
+    snprintf(line, sizeof(line), "inspect %s --json", arguments);
+    CHECK_INT(run(line, out, sizeof(out)), 0);
+    cJSON *json = cJSON_Parse(out);
+    CHECK(json != NULL);
+    return json;
+}
+
+TEST(inspect_says_what_a_dense_model_is_made_of)
+{
+    mkmodel("--arch llama --vocab 300 --layers 3 --embd 256 --heads 4 --kv-heads 2 --head-dim 32"
+            " --ff 512 --type Q8_0 -o m.gguf");
+    cJSON *json = inspect("m.gguf");
+    const double layer = 256 * (128 + 64 + 64 + 128 + 3 * 512);
+    const double floats = 256 + 3 * 2 * 256;
+    CHECK_INT(makeup(json, "gqa_layers"), 3);
+    CHECK_INT(makeup(json, "dense_layers"), 3);
+    CHECK_INT(makeup(json, "moe_layers"), 0);
+    CHECK_INT(makeup(json, "experts_bytes"), 0);
+    CHECK_INT(makeup(json, "trunk_weights"), 2 * 300 * 256 + 3 * layer + floats);
+    CHECK_INT(makeup(json, "trunk_bytes"),
+              (2 * 300 * 256 + 3 * layer) / 32 * 34 + floats * sizeof(float));
+    /* of the embedding one row */
+    CHECK_INT(makeup(json, "trunk_read_bytes"),
+              (301 * 256 + 3 * layer) / 32 * 34 + floats * sizeof(float));
+    CHECK_INT(makeup(json, "cache_bytes_per_token"), 3 * (64 + 64) * 2);
+    CHECK_INT(makeup(json, "recurrent_bytes_per_sequence"), 0);
+    cJSON_Delete(json);
+    json = inspect("m.gguf --exact");
+    CHECK_INT(makeup(json, "cache_bytes_per_token"), 3 * (64 + 64) * 4);
+    cJSON_Delete(json);
+}
