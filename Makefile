@@ -5,6 +5,19 @@ PREFIX ?= /usr/local
 T ?=
 B := build/$(FLAVOUR)
 
+# ARCH=aarch64 on another machine: its release build, in a folder of its own, with the cross compiler.
+HOST_ARCH := $(shell $(CC) -dumpmachine | cut -d- -f1)
+ARCH ?= $(HOST_ARCH)
+CROSS := $(filter-out $(HOST_ARCH),$(ARCH))
+ifneq ($(CROSS),)
+ifneq ($(FLAVOUR),release)
+$(error FLAVOUR=$(FLAVOUR) is built for this machine only, not for ARCH=$(ARCH))
+endif
+CC := $(ARCH)-linux-gnu-gcc
+AR := $(ARCH)-linux-gnu-ar
+B := build/$(ARCH)
+endif
+
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition -Wvla \
   -Wundef -Wpointer-arith -Wwrite-strings -Wformat=2 -Wimplicit-fallthrough -Wswitch-enum -Wcast-qual
 ifeq ($(DEV),1)
@@ -33,8 +46,8 @@ CFLAGS_ALL = -std=c11 -D_GNU_SOURCE -I. $(OPT_$(FLAVOUR)) -ffp-contract=off -fno
 LDLIBS_ALL = $(OPT_$(FLAVOUR)) $(OPENMP_$(PARALLEL)) -pthread $(LDFLAGS) \
   -lsqlite3 -lcjson -luuid -lpcre2-8 -lmd -lm
 
-# How much the sanitizers stretch the tests' time limits.
-TEST_TIME_SCALE := $(if $(filter release,$(FLAVOUR)),1,6)
+# How much the sanitizers, or an emulator, stretch the tests' time limits.
+TEST_TIME_SCALE := $(if $(CROSS),10,$(if $(filter release,$(FLAVOUR)),1,6))
 $(B)/tests/runner.o: EXTRA := -DTEST_TIME_SCALE=$(TEST_TIME_SCALE)
 # In the test runner a fuzz target runs over its committed corpus.
 ifneq ($(FLAVOUR),fuzz)
@@ -49,7 +62,6 @@ $(B)/engine/kernels/cpu/generic/%.o: ISA = $(OPT_KERNELS)
 $(B)/engine/kernels/cpu/avx2/%.o: ISA = $(ISA_avx2) $(OPT_KERNELS)
 $(B)/engine/kernels/cpu/avx512/%.o: ISA = $(ISA_avx512) $(OPT_KERNELS)
 
-ARCH := $(shell $(CC) -dumpmachine | cut -d- -f1)
 find_c = $(sort $(shell find $(1) -name '*.c' 2>/dev/null))
 BASE_SRC := $(filter-out base/parallel_omp.c base/parallel_pthread.c,$(call find_c,base)) base/parallel_$(PARALLEL).c
 ENGINE_SRC := $(call find_c,engine)
@@ -79,14 +91,14 @@ BATCH_LIB_OBJ := $(filter-out $(B)/batch/main.o,$(call obj,$(BATCH_SRC)))
 TOOLS := $(patsubst tools/%.c,$(B)/tools/%,$(TOOL_SRC))
 BENCHES := $(patsubst bench/%.c,$(B)/bench/%,$(BENCH_SRC))
 
-.PHONY: all help demo test test-long cli-test asan ubsan tsan lint fuzz bench bench-peer bench-kernels eval-peer install clean deps tests tools benches fuzzers
-all: build/nocturne ## build the portable release binary, build/nocturne
+.PHONY: all help demo test test-long test-aarch64 cli-test asan ubsan tsan lint fuzz bench bench-peer bench-kernels eval-peer install clean deps tests tools benches fuzzers
+all: $(if $(CROSS),$(B)/nocturne,build/nocturne) ## build the portable release binary, build/nocturne [ARCH=aarch64: build/aarch64/nocturne]
 
 build/nocturne: $(B)/nocturne
 	@mkdir -p build && ln -f $(B)/nocturne $@
 
 help: ## this list
-	@sed -n 's/^\([a-z][a-z -]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
+	@sed -n 's/^\([a-z][a-z0-9 -]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
 
 # The schema's SQL becomes a C table; nothing else is generated.
 $(B)/queue/schema_gen.h: $(sort $(wildcard queue/schema/*.sql)) tools/embed-sql.sh
@@ -107,7 +119,7 @@ $(B)/libjobs.a: $(call obj,$(JOBS_SRC))
 $(B)/libtools.a: $(call obj,$(TOOL_LIB_SRC))
 $(B)/lib%.a:
 	@mkdir -p $(@D) && rm -f $@
-	@ar rcs $@ $^
+	@$(AR) rcs $@ $^
 
 $(B)/nocturne: $(call obj,$(BATCH_SRC)) $(LIBS)
 	@$(CC) -o $@ $(call obj,$(BATCH_SRC)) $(LIBS) $(LDLIBS_ALL)
@@ -132,15 +144,20 @@ benches: $(BENCHES)
 tests: $(B)/tests/run $(B)/nocturne $(TOOLS)
 
 deps: ## install what is missing from the distribution's packages (NO_INSTALL=1: only say so)
-	@sh tools/install-deps.sh
+	@sh tools/install-deps.sh $(if $(CROSS),$(ARCH),build)
 
+EMULATOR ?= qemu-$(ARCH) -cpu max
+RUN_TESTS = $(if $(CROSS),sh tests/emulated.sh $(B) "$(EMULATOR)",$(B)/tests/run)
 test: deps ## build and pass the tests [T=substring]
 	@$(MAKE) --no-print-directory tests
-	$(B)/tests/run $(T)
+	$(RUN_TESTS) $(T)
 
 test-long: deps ## the long suites too: kill loops, the whole golden set
 	@$(MAKE) --no-print-directory tests
-	NOCTURNE_GOLDEN="$${NOCTURNE_GOLDEN:-$(wildcard $(CURDIR)/../shared/golden)}" $(B)/tests/run --long $(T)
+	NOCTURNE_GOLDEN="$${NOCTURNE_GOLDEN:-$(wildcard $(CURDIR)/../shared/golden)}" $(RUN_TESTS) --long $(T)
+
+test-aarch64: ## the tests built for aarch64, under an emulator elsewhere [T=substring] [EMULATOR="qemu-aarch64 -cpu max"]
+	@$(MAKE) --no-print-directory ARCH=aarch64 test
 
 asan ubsan tsan: deps ## the tests under a sanitizer [T=substring]
 	@$(MAKE) --no-print-directory FLAVOUR=$@ tests

@@ -111,6 +111,11 @@ const char *test_program(void)
     return program_path;
 }
 
+bool test_emulated(void)
+{
+    return getenv("NOCTURNE_EMULATED") != NULL;
+}
+
 bool test_golden(const char *name, char *out)
 {
     char folders[3][PATH_MAX] = {""};
@@ -129,10 +134,14 @@ bool test_golden(const char *name, char *out)
     return false;
 }
 
-/* The runner is SOURCE/build/FLAVOUR/tests/run and the program SOURCE/build/FLAVOUR/nocturne. */
+/*
+ * The runner is SOURCE/build/FLAVOUR/tests/run and the program SOURCE/build/FLAVOUR/nocturne, unless
+ * that needs an emulator: then what starts it there is in $NOCTURNE_EMULATED (tests/emulated.sh).
+ */
 static bool find_paths(void)
 {
     char self[PATH_MAX];
+    const char *emulated = getenv("NOCTURNE_EMULATED");
     ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
     if (n < 0)
         return false;
@@ -146,6 +155,8 @@ static bool find_paths(void)
             snprintf(program_path, sizeof(program_path), "%.4000s/nocturne", self);
     }
     memcpy(source_root, self, strlen(self) + 1);
+    if (emulated)
+        snprintf(program_path, sizeof(program_path), "%.4000s/nocturne", emulated);
     return true;
 }
 

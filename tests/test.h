@@ -41,6 +41,8 @@ bool test_golden(const char *name, char *out);
 /* Root of the source tree (absolute) and path of the built program under test. */
 const char *test_source_root(void);
 const char *test_program(void);
+/* Whether this is another processor's build under an emulator of processes. */
+bool test_emulated(void);
 
 #define TEST_ENTRY(ident, test_kind_, limit)                                                       \
     static void test_##ident(void);                                                                \
@@ -60,6 +62,11 @@ const char *test_program(void);
 #define LONG_TEST(ident) TEST_ENTRY(ident, TEST_LONG, 1800) /* runs in make test-long only */
 
 #define SKIP(...) test_skip(__FILE__, __LINE__, __VA_ARGS__)
+#define SKIP_EMULATED(why)                                                                         \
+    do {                                                                                           \
+        if (test_emulated())                                                                       \
+            SKIP("under an emulator: %s", why);                                                    \
+    } while (0)
 #define CHECK(cond)                                                                                \
     do {                                                                                           \
         if (!(cond))                                                                               \

@@ -1,10 +1,12 @@
 #!/bin/sh
-# Usage: install-deps.sh [build] [demo] [lint]
+# Usage: install-deps.sh [build] [demo] [lint] [aarch64]
 #
 # Installs the distribution's packages that are missing, and nothing else; asks for nothing when all
 # are there. Without a group: build, which is what `make` and `make test` need.
 #   demo   what fetches the demonstration's model
 #   lint   what `make lint` and `make fuzz` need
+#   aarch64  what `make ARCH=aarch64` and `make test-aarch64` need on another machine: the cross
+#            compiler, an emulator, and the libraries of that architecture beside the machine's own
 # NO_INSTALL=1 forbids installing: what is missing is named and the exit status is 1.
 set -eu
 
@@ -27,14 +29,23 @@ lint    cppcheck              cppcheck
 lint    python3               python3
 lint    clang                 clang
 lint    libclang-rt-14-dev    libclang-rt-18-dev
+aarch64 make                  make
+aarch64 gcc-aarch64-linux-gnu gcc-aarch64-linux-gnu
+aarch64 qemu-user             qemu-user
+aarch64 libgomp1:arm64        libgomp1:arm64
+aarch64 libsqlite3-dev:arm64  libsqlite3-dev:arm64
+aarch64 libcjson-dev:arm64    libcjson-dev:arm64
+aarch64 uuid-dev:arm64        uuid-dev:arm64
+aarch64 libpcre2-dev:arm64    libpcre2-dev:arm64
+aarch64 libmd-dev:arm64       libmd-dev:arm64
 '
 
 [ $# -gt 0 ] || set -- build
 for group; do
     case $group in
-    build | demo | lint) ;;
+    build | demo | lint | aarch64) ;;
     *)
-        echo "install-deps.sh: unknown group '$group' (build, demo, lint)" >&2
+        echo "install-deps.sh: unknown group '$group' (build, demo, lint, aarch64)" >&2
         exit 2
         ;;
     esac
@@ -74,5 +85,8 @@ if [ "$(id -u)" != 0 ]; then
     as_root=sudo
 fi
 echo "installing:$missing" >&2
+case $missing in
+*:arm64*) $as_root dpkg --add-architecture arm64 ;;
+esac
 $as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y update >&2
 $as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y install --no-install-recommends $missing >&2

@@ -1,6 +1,5 @@
 #include <stdlib.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "tests/test.h"
 
@@ -8,10 +7,9 @@
 static int run_again(const char *args, char out[4096])
 {
     char command[8192];
-    ssize_t n = readlink("/proc/self/exe", out, 4095);
-    CHECK(n > 0);
-    out[n] = '\0';
-    snprintf(command, sizeof(command), "'%s' %s", out, args);
+    const char *program = test_program();
+    int folder = (int)(strrchr(program, '/') - program);
+    snprintf(command, sizeof(command), "'%.*s/tests/run' %s", folder, program, args);
     FILE *f = popen(command, "r");
     CHECK(f != NULL);
     size_t got = fread(out, 1, 4095, f);

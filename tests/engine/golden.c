@@ -540,6 +540,7 @@ LONG_TEST(golden_demo_model)
 TEST(golden_demo_model_one_case)
 {
     char path[4096];
+    SKIP_EMULATED("takes minutes; the small models are checked");
     demo_model(path);
     cJSON *manifest = read_json("smollm2/manifest.json");
     struct ledger *l;

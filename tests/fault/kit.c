@@ -71,6 +71,7 @@ bool drill_alive(pid_t pid)
 
 void drill_model(unsigned n_vocab)
 {
+    SKIP_EMULATED("a drill of many processes against the clock");
     unsigned n_embd = 256;
 #ifdef __SANITIZE_THREAD__
     n_vocab = MAX_OF(n_vocab / 8, 512u); /* computing is some thirty times slower there */

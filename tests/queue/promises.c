@@ -158,6 +158,7 @@ static int busy_life(void *arg, int tell)
 
 static void kill_and_check(int n_kills)
 {
+    SKIP_EMULATED("kills at instants, which come too early there");
     struct error e = {0};
     struct queue *q = help_open(DB);
     help_submit(q, 20, 100);
