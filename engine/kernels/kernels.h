@@ -137,6 +137,12 @@ struct kernels {
     void (*rms_norm)(const float *x, const float *w, float *out, size_t n, float eps);
     /* out[i] = silu(gate[i]) * up[i] */
     void (*swiglu)(const float *gate, const float *up, float *out, size_t n);
+    /*
+     * out[i] = beta tanh(gate[i] / beta) sigmoid(gate[i]) * (linear_beta > 0 ?
+     * linear_beta tanh(up[i] / linear_beta) : up[i]); divided by multiplying with the f32 reciprocals.
+     */
+    void (*situ)(const float *gate, const float *up, float *out, size_t n, float beta,
+                 float linear_beta);
     /* x[i] += y[i] */
     void (*add)(float *x, const float *y, size_t n);
     /* f32 -> f16 cache row */

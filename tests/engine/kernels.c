@@ -523,7 +523,7 @@ TEST(kernels_tables_are_complete)
             CHECK(k->act_quantise[a] != NULL);
         for (int q = 0; q < QUANT_COUNT; q++)
             CHECK(k->matmul[q] != NULL);
-        CHECK(k->rms_norm && k->swiglu && k->add && k->to_f16);
+        CHECK(k->rms_norm && k->swiglu && k->situ && k->add && k->to_f16);
         CHECK(k->attention_page && k->merge && k->exp1);
     }
 }

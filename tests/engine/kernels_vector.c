@@ -58,6 +58,38 @@ static void swiglu_matches_f64(const struct kernels *k)
 }
 KERNELS_TEST(swiglu_matches_f64)
 
+static double situ_f64(double gate, double up, double beta, double linear_beta)
+{
+    double capped = beta * tanh(gate / beta) / (1 + exp(-gate));
+    return capped * (linear_beta > 0 ? linear_beta * tanh(up / linear_beta) : up);
+}
+
+static void situ_matches_f64(const struct kernels *k)
+{
+    static float gate[N_MAX];
+    static float up[N_MAX];
+    static float out[N_MAX];
+    static const float linear[] = {25.0f, 0.5f, 0.0f, -1.0f};
+    for (size_t l = 0; l < ARRAY_LEN(linear); l++) {
+        random_floats(1, gate, N_MAX, l % 2 ? 0.3f : 20.0f);
+        random_floats(2, up, N_MAX, l == 0 ? 0.1f : 40.0f);
+        gate[0] = -100.0f;
+        gate[1] = 100.0f;
+        gate[2] = 0.0f;
+        gate[3] = -60.0f;
+        gate[4] = 2.5f; /* tanh's two forms meet */
+        k->situ(gate, up, out, N_MAX, 4.0f, linear[l]);
+        for (int i = 0; i < N_MAX; i++) {
+            double want = situ_f64((double)gate[i], (double)up[i], 4, (double)linear[l]);
+            float alone;
+            check_close("situ", (double)out[i], want, 16 * 0x1p-24 * fabs(want) + 1e-36);
+            k->situ(gate + i, up + i, &alone, 1, 4.0f, linear[l]);
+            CHECK(memcmp(&alone, &out[i], sizeof(alone)) == 0);
+        }
+    }
+}
+KERNELS_TEST(situ_matches_f64)
+
 static void rms_norm_matches_f64(const struct kernels *k)
 {
     static float x[N_MAX];

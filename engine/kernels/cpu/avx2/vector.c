@@ -51,6 +51,51 @@ void avx2_swiglu(const float *gate, const float *up, float *out, size_t n)
                     n - i);
 }
 
+static inline __m256 tanh_ps(__m256 x)
+{
+    const __m256 sign = _mm256_set1_ps(-0.0f), one = _mm256_set1_ps(1.0f);
+    __m256 z = _mm256_mul_ps(x, x), p = _mm256_set1_ps(TANH_C4);
+    p = _mm256_fmadd_ps(p, z, _mm256_set1_ps(TANH_C3));
+    p = _mm256_fmadd_ps(p, z, _mm256_set1_ps(TANH_C2));
+    p = _mm256_fmadd_ps(p, z, _mm256_set1_ps(TANH_C1));
+    p = _mm256_fmadd_ps(p, z, _mm256_set1_ps(TANH_C0));
+    p = _mm256_fmadd_ps(_mm256_mul_ps(p, z), x, x);
+    __m256 size = _mm256_andnot_ps(sign, x);
+    __m256 e = exp_ps(_mm256_add_ps(size, size));
+    __m256 far = _mm256_sub_ps(one, _mm256_div_ps(_mm256_set1_ps(2.0f), _mm256_add_ps(e, one)));
+    far = _mm256_or_ps(far, _mm256_and_ps(x, sign));
+    return _mm256_blendv_ps(p, far, _mm256_cmp_ps(size, _mm256_set1_ps(TANH_SMALL), _CMP_GE_OQ));
+}
+
+struct situ {
+    __m256 beta, inverse, linear_beta, linear_inverse;
+    bool linear;
+};
+
+static inline __m256 situ_ps(__m256 gate, __m256 up, const struct situ *s)
+{
+    __m256 e = exp_ps(_mm256_xor_ps(gate, _mm256_set1_ps(-0.0f)));
+    __m256 capped = _mm256_mul_ps(s->beta, tanh_ps(_mm256_mul_ps(gate, s->inverse)));
+    capped = _mm256_div_ps(capped, _mm256_add_ps(_mm256_set1_ps(1.0f), e));
+    if (s->linear)
+        up = _mm256_mul_ps(s->linear_beta, tanh_ps(_mm256_mul_ps(up, s->linear_inverse)));
+    return _mm256_mul_ps(capped, up);
+}
+
+void avx2_situ(const float *gate, const float *up, float *out, size_t n, float beta,
+               float linear_beta)
+{
+    const struct situ s = {_mm256_set1_ps(beta), _mm256_set1_ps(1.0f / beta),
+                           _mm256_set1_ps(linear_beta), _mm256_set1_ps(1.0f / linear_beta),
+                           linear_beta > 0};
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        _mm256_storeu_ps(out + i, situ_ps(_mm256_loadu_ps(gate + i), _mm256_loadu_ps(up + i), &s));
+    if (i < n)
+        lanes_store(out + i, situ_ps(lanes_load(gate + i, n - i), lanes_load(up + i, n - i), &s),
+                    n - i);
+}
+
 void avx2_add(float *x, const float *y, size_t n)
 {
     for (size_t i = 0; i < n; i++)

@@ -20,6 +20,7 @@ const struct kernels kernels_generic = {
         },
     .rms_norm = generic_rms_norm,
     .swiglu = generic_swiglu,
+    .situ = generic_situ,
     .add = generic_add,
     .to_f16 = generic_to_f16,
     .attention_page = generic_attention_page,

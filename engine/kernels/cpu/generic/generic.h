@@ -15,6 +15,8 @@ void generic_act_q8k(const float *x, void *out, size_t n);
 float generic_exp(float x);
 void generic_rms_norm(const float *x, const float *w, float *out, size_t n, float eps);
 void generic_swiglu(const float *gate, const float *up, float *out, size_t n);
+void generic_situ(const float *gate, const float *up, float *out, size_t n, float beta,
+                  float linear_beta);
 void generic_add(float *x, const float *y, size_t n);
 void generic_to_f16(const float *x, uint16_t *out, size_t n);
 void generic_attention_page(const struct attention_page *a);

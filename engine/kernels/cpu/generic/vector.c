@@ -50,6 +50,29 @@ void generic_swiglu(const float *gate, const float *up, float *out, size_t n)
         out[i] = gate[i] / (1.0f + generic_exp(-gate[i])) * up[i];
 }
 
+static float tanh1(float x)
+{
+    if (!(fabsf(x) >= TANH_SMALL)) { /* a NaN stays one */
+        float z = x * x, p = TANH_C4;
+        p = p * z + TANH_C3;
+        p = p * z + TANH_C2;
+        p = p * z + TANH_C1;
+        p = p * z + TANH_C0;
+        return p * z * x + x;
+    }
+    return copysignf(1.0f - 2.0f / (generic_exp(2.0f * fabsf(x)) + 1.0f), x);
+}
+
+void generic_situ(const float *gate, const float *up, float *out, size_t n, float beta,
+                  float linear_beta)
+{
+    float inverse = 1.0f / beta, linear_inverse = 1.0f / linear_beta;
+    for (size_t i = 0; i < n; i++) {
+        float capped = beta * tanh1(gate[i] * inverse) / (1.0f + generic_exp(-gate[i]));
+        out[i] = capped * (linear_beta > 0 ? linear_beta * tanh1(up[i] * linear_inverse) : up[i]);
+    }
+}
+
 void generic_add(float *x, const float *y, size_t n)
 {
     for (size_t i = 0; i < n; i++)
