@@ -86,6 +86,8 @@ uint64_t arch_dim(const struct hparams *hp, enum dim d)
         return hp->expert_latent ? hp->expert_latent : hp->n_embd;
     case DIM_EXPERT_FF:
         return hp->expert_ff;
+    case DIM_EXPERT_GATE_UP:
+        return (uint64_t)2 * hp->expert_ff;
     case DIM_SHARED_FF:
         return hp->shared_ff;
     }

@@ -41,6 +41,7 @@ enum dim {
     DIM_EXPERTS,
     DIM_EXPERT_IN, /* what an expert reads and writes: expert_latent, else n_embd */
     DIM_EXPERT_FF,
+    DIM_EXPERT_GATE_UP, /* 2 * expert_ff */
     DIM_SHARED_FF,
 };
 
@@ -83,7 +84,7 @@ struct arch {
     int (*configure)(struct model *m, struct error *e);
     /*
      * The rows of a block through layer il, in place on the residual stream; in a layer with experts
-     * up to the choice of them (moe_route).
+     * up to the choice of them (block_moe).
      */
     void (*layer)(struct forward *f, uint32_t il, const struct block *b);
     /* Layers with experts, after the visit of all rows of the step: what is left (moe_finish). */
@@ -113,6 +114,7 @@ struct arch {
         .name = key_name, .type = type_, .required = required_,                                    \
         .offset = offsetof(struct hparams, field)                                                  \
     }
+#define KEY_ROWS_END TENSOR_ROWS_END
 #define TENSOR_ROWS_END                                                                            \
     {                                                                                              \
         .name = NULL                                                                               \
@@ -137,12 +139,59 @@ struct arch {
         TENSOR_ROW(layer, k_bias, "attn_k.bias", DIM_K, DIM_ONE, flags_),                          \
         TENSOR_ROW(layer, v_bias, "attn_v.bias", DIM_V, DIM_ONE, flags_)
 
-/* Gated feed-forward network. */
+/* Gated feed-forward network, in the layers that are dense. */
 #define TENSOR_ROWS_FFN                                                                            \
     TENSOR_ROW(layer, ffn_norm, "ffn_norm.weight", DIM_EMBD, DIM_ONE, TENSOR_F32),                 \
-        TENSOR_ROW(layer, gate, "ffn_gate.weight", DIM_EMBD, DIM_FF, TENSOR_REQUIRED),             \
-        TENSOR_ROW(layer, up, "ffn_up.weight", DIM_EMBD, DIM_FF, TENSOR_REQUIRED),                 \
-        TENSOR_ROW(layer, down, "ffn_down.weight", DIM_FF, DIM_EMBD, TENSOR_REQUIRED)
+        TENSOR_PART(PART_DENSE, gate, "ffn_gate.weight", DIM_EMBD, DIM_FF, TENSOR_REQUIRED),       \
+        TENSOR_PART(PART_DENSE, up, "ffn_up.weight", DIM_EMBD, DIM_FF, TENSOR_REQUIRED),           \
+        TENSOR_PART(PART_DENSE, down, "ffn_down.weight", DIM_FF, DIM_EMBD, TENSOR_REQUIRED)
+
+/*
+ * Mixture of experts, in the layers that have one (arch_experts says which). Keys: of every mixture; of
+ * those whose router is described by the file.
+ */
+#define KEY_ROWS_MOE                                                                               \
+    KEY_ROW(KEY_U32, n_experts_used, "expert_used_count", false),                                  \
+        KEY_ROW(KEY_U32, expert_ff, "expert_feed_forward_length", false)
+#define KEY_ROWS_ROUTER                                                                            \
+    KEY_ROW(KEY_U32, n_expert_groups, "expert_group_count", false),                                \
+        KEY_ROW(KEY_U32, n_expert_groups_used, "expert_group_used_count", false),                  \
+        KEY_ROW(KEY_U32, expert_gating, "expert_gating_func", false),                              \
+        KEY_ROW(KEY_BOOL, expert_norm, "expert_weights_norm", false),                              \
+        KEY_ROW(KEY_F32, expert_scale, "expert_weights_scale", false),                             \
+        KEY_ROW(KEY_U32, n_experts_shared, "expert_shared_count", false),                          \
+        KEY_ROW(KEY_U32, n_dense_layers, "leading_dense_block_count", false)
+
+/* Router and experts, gate and up apart or merged. The norm before them is TENSOR_ROWS_FFN's. */
+#define TENSOR_ROWS_MOE                                                                            \
+    TENSOR_PART(PART_MOE, router, "ffn_gate_inp.weight", DIM_EMBD, DIM_EXPERTS, TENSOR_F32),       \
+        TENSOR_SLICES(PART_MOE | PART_GATE_AND_UP, gate_exps, "ffn_gate_exps.weight",              \
+                      DIM_EXPERT_IN, DIM_EXPERT_FF, DIM_EXPERTS, TENSOR_REQUIRED),                 \
+        TENSOR_SLICES(PART_MOE | PART_GATE_AND_UP, up_exps, "ffn_up_exps.weight", DIM_EXPERT_IN,   \
+                      DIM_EXPERT_FF, DIM_EXPERTS, TENSOR_REQUIRED),                                \
+        TENSOR_SLICES(PART_MOE | PART_GATE_UP, gate_up_exps, "ffn_gate_up_exps.weight",            \
+                      DIM_EXPERT_IN, DIM_EXPERT_GATE_UP, DIM_EXPERTS, TENSOR_REQUIRED),            \
+        TENSOR_SLICES(PART_MOE, down_exps, "ffn_down_exps.weight", DIM_EXPERT_FF, DIM_EXPERT_IN,   \
+                      DIM_EXPERTS, TENSOR_REQUIRED)
+/* What is added to the scores for the choice only. */
+#define TENSOR_ROW_ROUTER_BIAS(flags_)                                                             \
+    TENSOR_PART(PART_MOE, router_bias, "exp_probs_b.bias", DIM_EXPERTS, DIM_ONE,                   \
+                TENSOR_F32 | (flags_))
+#define TENSOR_ROWS_SHARED                                                                         \
+    TENSOR_PART(PART_SHARED, gate_shexp, "ffn_gate_shexp.weight", DIM_EMBD, DIM_SHARED_FF,         \
+                TENSOR_REQUIRED),                                                                  \
+        TENSOR_PART(PART_SHARED, up_shexp, "ffn_up_shexp.weight", DIM_EMBD, DIM_SHARED_FF,         \
+                    TENSOR_REQUIRED),                                                              \
+        TENSOR_PART(PART_SHARED, down_shexp, "ffn_down_shexp.weight", DIM_SHARED_FF, DIM_EMBD,     \
+                    TENSOR_REQUIRED)
+/* Experts at the latent width (key expert_latent_length). */
+#define TENSOR_ROWS_LATENT                                                                         \
+    TENSOR_PART(PART_LATENT, routed_down, "ffn_routed_down.weight", DIM_EMBD, DIM_EXPERT_IN,       \
+                TENSOR_REQUIRED),                                                                  \
+        TENSOR_PART(PART_LATENT, routed_up, "ffn_routed_up.weight", DIM_EXPERT_IN, DIM_EMBD,       \
+                    TENSOR_REQUIRED),                                                              \
+        TENSOR_PART(PART_LATENT, routed_norm, "ffn_routed_norm.weight", DIM_EXPERT_IN, DIM_ONE,    \
+                    TENSOR_OPTIONAL | TENSOR_F32)
 
 /* Latent attention without the norm before it. Layers have PART_MLA and what mla_configure adds. */
 #define TENSOR_ROWS_MLA                                                                            \
@@ -181,6 +230,11 @@ const struct arch *arch_find(struct str name); /* NULL: unknown */
 const char *arch_names(char *out, size_t size);
 /* The same parts for every layer. */
 void arch_parts_all(struct model *m, unsigned parts);
+/*
+ * For configure, once the keys of a mixture of experts are what they will be: checks them, derives
+ * shared_ff, and adds to each layer's parts PART_DENSE or PART_MOE with what belongs to it.
+ */
+int arch_experts(struct model *m, struct error *e);
 uint64_t arch_dim(const struct hparams *hp, enum dim d);
 
 #endif

@@ -269,12 +269,12 @@ static void read_hparams(struct binder *b)
     key_u32(b, "context_length", true, &hp->n_ctx);
     key_layers(b, "attention.head_count", true, &hp->n_heads);
     read_kv_heads(b);
-    key_layers(b, "feed_forward_length", !b->m->arch->finish, &hp->n_ff);
+    key_u32(b, "expert_count", false, &hp->n_experts);
+    key_layers(b, "feed_forward_length", hp->n_experts == 0, &hp->n_ff);
     hp->head_dim = hp->value_dim = hp->n_heads ? hp->n_embd / hp->n_heads : 0;
     key_u32(b, "attention.key_length", false, &hp->head_dim);
     key_u32(b, "attention.value_length", false, &hp->value_dim);
     key_f32(b, "attention.layer_norm_rms_epsilon", true, &hp->rms_eps);
-    key_u32(b, "expert_count", false, &hp->n_experts);
     if (hp->n_experts > 0 && !b->m->arch->finish)
         problem(b, "expert_count is %u: mixtures of experts are not supported for '%s'",
                 hp->n_experts, b->arch);

@@ -56,8 +56,8 @@ static size_t lay_out(struct forward *f)
     f->key = layout_take(&l, block * kv_heads * hp->head_dim, fl);
     f->value = layout_take(&l, block * kv_heads * hp->value_dim, fl);
     f->att = layout_take(&l, block * hp->n_heads * hp->value_dim, fl);
-    f->gate = layout_take(&l, block * hp->n_ff, fl);
-    f->up = layout_take(&l, block * hp->n_ff, fl);
+    f->gate = layout_take(&l, block * MAX_OF(hp->n_ff, hp->shared_ff), fl);
+    f->up = layout_take(&l, block * MAX_OF(hp->n_ff, hp->shared_ff), fl);
     f->delta = layout_take(&l, block * hp->n_embd, fl);
     for (int kind = 0; kind < ACT_KINDS; kind++) {
         size_t act = kind == ACT_F32 ? 0
@@ -69,6 +69,7 @@ static size_t lay_out(struct forward *f)
     f->page_acc = layout_take(
         &l, threads * attend_scratch_floats(hp->kv_lora ? hp->kv_lora : hp->value_dim), fl);
     mla_lay_out(f, &l, block);
+    moe_lay_out(f, &l);
     f->logits = layout_take(&l, (size_t)f->o.max_logits * hp->n_vocab, fl);
     return l.at;
 }
@@ -189,6 +190,11 @@ int forward_step(struct forward *f, const struct step_row *rows, uint32_t n_rows
         if (f->o.interrupted && f->o.interrupted(f->o.interrupted_context))
             return error_set(e, ERROR_INTERRUPTED, "stopped at layer %u of %u", il, hp->n_layers);
         for_blocks(f, rows, n_rows, il, f->m->arch->layer);
+        if (f->m->layers[il].parts & PART_MOE) {
+            moe_visit(f, il, n_rows);
+            for_blocks(f, rows, n_rows, il, f->m->arch->finish);
+        }
+        trace_rows(f, "l_out", il, f->residual, hp->n_embd, n_rows);
     }
     head(f, rows, n_rows);
     return 0;

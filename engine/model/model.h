@@ -39,6 +39,8 @@ struct rope_params {
     uint32_t n_ctx_orig;
 };
 
+#define EXPERTS_MAX 1024u
+
 enum expert_gating { GATING_NONE, GATING_SOFTMAX, GATING_SIGMOID, GATING_SOFTMAX_SELECTED };
 
 /* 0 stands for "has none" everywhere. */
@@ -74,10 +76,12 @@ enum layer_part {
     PART_Q_LORA = 1u << 4, /* of MLA: queries through a low rank */
     PART_DENSE = 1u << 5,
     PART_MOE = 1u << 6,
-    PART_LATENT = 1u << 7,    /* of MOE: experts at the latent width */
-    PART_SHARED = 1u << 8,    /* of MOE: shared experts */
-    PART_ABSORBED = 1u << 9,  /* of MLA: attn_k_b, attn_v_b */
-    PART_EXPANDED = 1u << 10, /* of MLA: attn_kv_b, brought to the other form at load */
+    PART_LATENT = 1u << 7,       /* of MOE: experts at the latent width */
+    PART_SHARED = 1u << 8,       /* of MOE: shared experts */
+    PART_ABSORBED = 1u << 9,     /* of MLA: attn_k_b, attn_v_b */
+    PART_EXPANDED = 1u << 10,    /* of MLA: attn_kv_b, brought to the other form at load */
+    PART_GATE_AND_UP = 1u << 11, /* of MOE: the experts' gate and up in two tensors */
+    PART_GATE_UP = 1u << 12,     /* of MOE: in one */
 };
 
 struct layer {
@@ -93,7 +97,7 @@ struct layer {
     /* KDA */
     struct tensor conv_q, conv_k, conv_v, f_a, f_b, beta, a, dt_bias, g, g_a, g_b, ssm_norm;
     /* MoE; slices are experts */
-    struct tensor router, router_bias, gate_exps, up_exps, down_exps;
+    struct tensor router, router_bias, gate_exps, up_exps, gate_up_exps, down_exps;
     struct tensor gate_shexp, up_shexp, down_shexp, routed_down, routed_up, routed_norm;
     /* attention residuals */
     struct tensor attn_res, ffn_res;

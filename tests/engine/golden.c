@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "engine/engine.h"
+#include "engine/model/arch.h"
 #include "tests/engine/kernels.h"
 #include "tests/test.h"
 
@@ -221,28 +222,42 @@ static const char *const super_variants[] = {
     "Q2_K",  "Q3_K",  "Q4_K",    "Q5_K",   "Q6_K",  "Q4_K_M",  "IQ4_XS", "TQ1_0", "TQ2_0",
     "IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S",  NULL};
 
-/* The default mode's tolerance; false: a format that the engine does not have. */
-static bool limits_of(const char *variant, struct limits *ret)
+static const char *const mixed_variants[] = {"IQ1_S_exps", "MXFP4_MOE", NULL};
+static const char *const dense_archs[] = {"llama", "qwen2", "qwen3", NULL};
+
+static bool known_variant(const char *variant)
 {
+    return is_one_of(variant, float_variants) || is_one_of(variant, bf16_variants) ||
+           is_one_of(variant, small_variants) || is_one_of(variant, super_variants) ||
+           is_one_of(variant, mixed_variants);
+}
+
+/*
+ * The default mode's tolerance. With experts the divergence is that of near ties of the router: one
+ * position with other experts outweighs all the others.
+ */
+static struct limits limits_of(const cJSON *model)
+{
+    const char *variant = text_of(model, "variant");
+    const bool dense = is_one_of(text_of(model, "arch"), dense_archs);
+    const bool deep = strcmp(text_of(model, "config"), "kimi-k3-deep") == 0;
+    struct limits l = {8e-2, 0.1};
     if (is_one_of(variant, float_variants))
-        *ret = (struct limits){3e-3, 3e-3};
+        l = (struct limits){3e-3, dense ? 3e-3 : 0.1};
     else if (is_one_of(variant, bf16_variants))
-        *ret = (struct limits){1.5e-2, 3e-3};
-    else if (is_one_of(variant, small_variants))
-        *ret = (struct limits){3e-2, 3e-3};
-    else if (is_one_of(variant, super_variants))
-        *ret = (struct limits){5e-2, 8e-3};
-    else
-        return false;
-    return true;
+        l = (struct limits){deep ? 5e-2 : 1.5e-2, dense ? 3e-3 : 0.1};
+    else if (deep)
+        l = (struct limits){0.15, 0.1};
+    else if (dense && is_one_of(variant, small_variants))
+        l = (struct limits){3e-2, 3e-3};
+    else if (dense)
+        l = (struct limits){5e-2, 8e-3};
+    return l;
 }
 
 static bool is_ours(const cJSON *model)
 {
-    static const char *const archs[] = {"llama", "qwen2", "qwen3", NULL};
-    struct limits unused;
-    return is_one_of(text_of(model, "arch"), archs) &&
-           limits_of(text_of(model, "variant"), &unused);
+    return arch_find(str_of(text_of(model, "arch"))) && known_variant(text_of(model, "variant"));
 }
 
 /* isa NULL: exact mode. */
@@ -363,7 +378,7 @@ static bool check_exact(const cJSON *model, const char *path, const char *isa)
     const bool good =
         m.rel_rms <= EXACT_REL_RMS && m.max_abs <= EXACT_MAX_ABS && m.n_argmax_wrong == 0;
     test_note(
-        "%-14s exact    rel rms %.1e (<= 1e-05)  max abs %.1e (<= 3e-04)  argmax %zu/%zu, %zu "
+        "%-22s exact    rel rms %.1e (<= 1e-05)  max abs %.1e (<= 3e-04)  argmax %zu/%zu, %zu "
         "wrong  greedy %zu%s",
         text_of(model, "name"), m.rel_rms, m.max_abs, m.n_argmax_same, m.n_argmax, m.n_argmax_wrong,
         n_greedy, good ? "" : "  TOO FAR");
@@ -372,20 +387,23 @@ static bool check_exact(const cJSON *model, const char *path, const char *isa)
     return good;
 }
 
-/* A different argmax is an error only beyond four times the error that the tolerance expects. */
+/*
+ * A different argmax is an error only beyond four times the error that the tolerance expects; with
+ * experts, where a near tie of the router moves a position far, when one in five differs.
+ */
 static bool check_default(const cJSON *model, const char *path, const char *isa)
 {
-    struct limits limit = {0};
+    const bool dense = is_one_of(text_of(model, "arch"), dense_archs);
+    const struct limits limit = limits_of(model);
     struct ledger *l;
     struct engine *en = open_model(path, isa, &l);
     struct measure m = {0};
-    CHECK(limits_of(text_of(model, "variant"), &limit));
     const cJSON *seq;
     cJSON_ArrayForEach(seq, cJSON_GetObjectItem(model, "sequences"))
-        run_sequence(en, seq, &m, 4 * 3 * limit.median_rel_rms * 3);
+        run_sequence(en, seq, &m, dense ? 4 * 3 * limit.median_rel_rms * 3 : INFINITY);
     const bool good = m.median_rel_rms <= limit.median_rel_rms && m.kl_mean <= limit.kl_mean &&
-                      m.n_argmax_wrong == 0;
-    test_note("%-14s %-8s median rel rms %.1e (<= %.1e)  KL %.1e (<= %.1e)  argmax %zu/%zu, %zu "
+                      m.n_argmax_wrong == 0 && m.n_argmax_same * 5 >= m.n_argmax * 4;
+    test_note("%-22s %-8s median rel rms %.1e (<= %.1e)  KL %.1e (<= %.1e)  argmax %zu/%zu, %zu "
               "wrong%s",
               text_of(model, "name"), isa, m.median_rel_rms, limit.median_rel_rms, m.kl_mean,
               limit.kl_mean, m.n_argmax_same, m.n_argmax, m.n_argmax_wrong,

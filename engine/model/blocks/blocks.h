@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/parallel.h"
 #include "engine/model/step.h"
 
 /* R of the loop: rows whose activations are live at once. Measured on 2 cores: bench/tokens. */
@@ -23,6 +24,30 @@ struct layout {
     size_t at;
 };
 void *layout_take(struct layout *l, size_t count, size_t size);
+
+/* What the router chose for a row, and how much of its result the row gets. */
+struct route {
+    uint32_t expert;
+    float weight;
+};
+
+/* What a mixture of experts adds to the scratch; "width" is what an expert reads and writes. */
+struct moe {
+    /* per row of the step */
+    float *in;            /* [max_rows][width] */
+    float *out;           /* [max_rows][width] sums, in ascending expert id */
+    struct route *routes; /* [max_rows][n_experts_used] best first */
+    uint32_t *pairs;      /* [max_rows * n_experts_used] indices of routes, by expert */
+    /* per block of rows */
+    float *probs;  /* [BLOCK_ROWS][n_experts] logits, then probabilities */
+    float *scores; /* [BLOCK_ROWS][n_experts] what the choice is made by */
+    /* per batch of pairs */
+    uint32_t *counts;         /* [n_experts] */
+    struct moe_group *groups; /* [experts of a batch] */
+    float *gate, *up;         /* [pairs][expert_ff] */
+    float *down;              /* [pairs][width] */
+    uint8_t *act[ACT_KINDS];  /* [pairs][act_row_bytes] */
+};
 
 struct forward {
     struct forward_options o;
@@ -47,11 +72,13 @@ struct forward {
     float *key;   /* [BLOCK_ROWS][n_kv_heads * head_dim] */
     float *value; /* [BLOCK_ROWS][n_kv_heads * value_dim] */
     float *att;   /* [BLOCK_ROWS][n_heads * value_dim] */
-    float *gate;  /* [BLOCK_ROWS][n_ff] */
-    float *up;    /* [BLOCK_ROWS][n_ff] */
+    float *gate;  /* [BLOCK_ROWS][the wider of n_ff and shared_ff] */
+    float *up;    /* the same */
     float *delta; /* [BLOCK_ROWS][n_embd] */
     uint8_t *act
         [ACT_KINDS]; /* [BLOCK_ROWS][act_row_bytes]; ACT_F32 has none: rows are used as they are */
+
+    struct moe moe; /* without experts: all NULL */
 
     /* per thread */
     float *decoded; /* [threads][widest_input], exact mode */
@@ -100,6 +127,9 @@ enum act_kind tensor_act(const struct forward *f, const struct tensor *w);
 void tensor_multiply(struct forward *f, const struct tensor *w, struct matmul *mm, size_t first,
                      size_t last, int thread);
 
+/* fn over n rows: by this thread alone where waking the others would cost more. */
+void for_rows(uint32_t n, parallel_fn *fn, void *context);
+
 /* out[r] = rms_norm(x[r]) * w for n rows as wide as w. */
 void norm_rows(struct forward *f, const float *x, const struct tensor *w, float *out, uint32_t n);
 /* x[r] += y[r], stride n_embd. */
@@ -142,7 +172,28 @@ void block_attention(struct forward *f, uint32_t il, const struct block *b);
  */
 void block_mla(struct forward *f, uint32_t il, const struct block *b);
 void mla_lay_out(struct forward *f, struct layout *l, size_t block);
-/* x += down(silu(gate x) * up x) of norm(in). */
+/* gate[i] = act(gate[i], up[i]): SwiGLU, or SiTU where the model has it. */
+void activate(const struct forward *f, float *gate, const float *up, size_t n);
+void activate_rows(struct forward *f, float *gate, const float *up, size_t n_ff, uint32_t n);
+/* x += down(act(gate h, up h)) of h = norm(in). */
 void block_ffn(struct forward *f, uint32_t il, const struct block *b);
+
+/*
+ * Mixture of experts; engine-spec 4.6. block_moe, of h = norm(in): chooses the experts of the block's rows,
+ * keeps what they will read (h, or its latent) and adds the shared expert to x. moe_visit, once for all
+ * rows of the step (forward_step calls it): moe.out = the chosen experts, weighted, in ascending id.
+ * moe_finish, in blocks again: x += moe.out, normed and brought up from the latent width.
+ * So x = (x + shared) + routed.
+ */
+void block_moe(struct forward *f, uint32_t il, const struct block *b);
+void moe_visit(struct forward *f, uint32_t il, uint32_t n_rows);
+void moe_finish(struct forward *f, uint32_t il, const struct block *b);
+void moe_lay_out(struct forward *f, struct layout *l);
+/*
+ * One row: probs [n_experts] are logits and become probabilities, scores [n_experts] what the choice was
+ * made by. bias NULL: none. Equal scores: the lower id.
+ */
+void router_choose(const struct hparams *hp, const struct kernels *k, const float *bias,
+                   float *probs, float *scores, struct route *routes);
 
 #endif

@@ -16,12 +16,12 @@ struct row_loop {
     size_t n_cols;
 };
 
-static void for_rows(uint32_t n, parallel_fn *fn, struct row_loop *loop)
+void for_rows(uint32_t n, parallel_fn *fn, void *context)
 {
     if (n < SERIAL_ROWS)
-        fn(loop, 0, n, 0);
+        fn(context, 0, n, 0);
     else
-        parallel_for(n, 1, fn, loop);
+        parallel_for(n, 1, fn, context);
 }
 
 static void quantise_range(void *context, size_t first, size_t last, int thread)
