@@ -94,6 +94,9 @@ static int judge(const struct export *x, uint64_t total, struct error *e)
     uint64_t got = x->n_good + x->n_bad;
     if (x->n_bad)
         message("%llu of %llu succeeded", (unsigned long long)x->n_good, (unsigned long long)got);
+    if (x->n_empty)
+        message("%llu answer%s came out empty; see 'nocturne retry --empty'",
+                (unsigned long long)x->n_empty, x->n_empty == 1 ? "" : "s");
     if (got < total)
         return error_set(e, ERROR_UNFINISHED, "%llu of %llu requests are not finished",
                          (unsigned long long)(total - got), (unsigned long long)total);

@@ -63,7 +63,7 @@ static int put_requests(struct listing *l, const struct queue_requests *page, st
         }
         table_cell(&t, "%s", database_id_text(r->id, id));
         table_cell(&t, "%s", r->custom_id);
-        table_cell(&t, "%s", view_state(r->state, r->hold, state));
+        table_cell(&t, "%s%s", view_state(r->state, r->hold, state), r->empty ? ", empty" : "");
         table_cell(&t, "%d", r->priority);
         table_cell(&t, "%lld", (long long)r->attempts);
         table_cell(&t, "%s", view_time(r->finished_us, at));

@@ -10,6 +10,7 @@
 struct retry {
     struct queue *queue;
     struct parameters change;
+    bool empty; /* only what was answered with nothing */
     uint64_t n; /* requests that got another job */
 };
 
@@ -41,7 +42,7 @@ static int make_body(struct retry *r, const struct queue_show *s, struct buf *ou
         return error_set(
             e, ERROR_INVALID,
             "'%s' is done, and at temperature 0 it would answer the same again; change "
-            "something, for example --temperature or --max-tokens",
+            "something, for example --temperature, --max-tokens or --reasoning-budget",
             s->request.custom_id);
     struct job_parameters seed = {.has_seed = true,
                                   .seed = (int64_t)(rng_entropy() & JOB_SEED_MASK)};
@@ -69,12 +70,12 @@ static int retry_request(struct retry *r, struct queue_id id, struct error *e)
     return rc;
 }
 
-/* Everything in the batch that ended without a result. */
-static int retry_batch(struct retry *r, struct queue_id batch, struct error *e)
+/* Everything in the batch (NULL: in all) that ended without a result, or with an empty one. */
+static int retry_batch(struct retry *r, const struct queue_id *batch, struct error *e)
 {
-    struct queue_filter f = {.batch = &batch,
-                             .states =
-                                 1u << QUEUE_FAILED | 1u << QUEUE_CANCELLED | 1u << QUEUE_EXPIRED};
+    const unsigned lost = 1u << QUEUE_FAILED | 1u << QUEUE_CANCELLED | 1u << QUEUE_EXPIRED;
+    struct queue_filter f = {
+        .batch = batch, .states = r->empty ? 1u << QUEUE_DONE : lost, .empty = r->empty};
     int rc = 0;
     do {
         struct queue_requests page = {0};
@@ -87,6 +88,15 @@ static int retry_batch(struct retry *r, struct queue_id batch, struct error *e)
     return rc;
 }
 
+static int retry_if_empty(struct retry *r, struct queue_id id, struct error *e)
+{
+    struct queue_show s = {0};
+    int rc = queue_show(r->queue, id, &s, e);
+    bool empty = rc == 0 && s.request.empty;
+    queue_show_release(&s);
+    return empty ? retry_request(r, id, e) : rc;
+}
+
 static int retry_argument(struct retry *r, const char *text, const struct queue_id *batch,
                           struct error *e)
 {
@@ -94,19 +104,25 @@ static int retry_argument(struct retry *r, const char *text, const struct queue_
     int rc = database_find(r->queue, text, batch, &t, e);
     if (rc)
         return rc;
-    return t.kind == QUEUE_KIND_BATCH ? retry_batch(r, t.id, e) : retry_request(r, t.id, e);
+    if (t.kind == QUEUE_KIND_BATCH)
+        return retry_batch(r, &t.id, e);
+    return r->empty ? retry_if_empty(r, t.id, e) : retry_request(r, t.id, e);
 }
 
 static int run(struct command_context *c, struct error *e)
 {
-    struct retry r = {0};
+    struct retry r = {.empty = option_on(c->options, OPTION_EMPTY)};
     struct queue_id id;
     const struct queue_id *batch = NULL;
+    if (c->n_args == 0 && !r.empty)
+        return error_set(e, ERROR_USAGE, "which requests? give an ID, or --empty");
     int rc = database_open(c->options, false, &r.queue, e);
     if (rc == 0)
         rc = parameters_take(&r.change, c->options, true, e);
     if (rc == 0)
         rc = database_batch_option(r.queue, c->options, &id, &batch, e);
+    if (rc == 0 && c->n_args == 0)
+        rc = retry_batch(&r, batch, e);
     for (int i = 0; i < c->n_args && rc == 0; i++)
         rc = retry_argument(&r, c->arg[i], batch, e);
     if (r.n || rc == 0)
@@ -116,22 +132,26 @@ static int run(struct command_context *c, struct error *e)
     return rc;
 }
 
-static const enum option_id options[] = {
-    OPTION_BATCH,          OPTION_MAX_TOKENS, OPTION_TEMPERATURE,
-    OPTION_TOP_P,          OPTION_TOP_K,      OPTION_MIN_P,
-    OPTION_REPEAT_PENALTY, OPTION_REASONING,  OPTION_REASONING_BUDGET,
-    OPTION_SEED,           OPTION_STOP,       OPTION_NONE};
+static const enum option_id options[] = {OPTION_EMPTY,      OPTION_BATCH,
+                                         OPTION_MAX_TOKENS, OPTION_TEMPERATURE,
+                                         OPTION_TOP_P,      OPTION_TOP_K,
+                                         OPTION_MIN_P,      OPTION_REPEAT_PENALTY,
+                                         OPTION_REASONING,  OPTION_REASONING_BUDGET,
+                                         OPTION_SEED,       OPTION_STOP,
+                                         OPTION_NONE};
 
 const struct command command_retry = {
     .name = "retry",
-    .arguments = "ID...",
-    .min_args = 1,
+    .arguments = "[ID]...",
     .max_args = -1,
     .option = options,
     .details =
         "ID is a request, or a batch for everything in it that did not succeed. Options change the "
         "request.\nOne that is done needs a change, or gets another seed; its answer stays until a "
-        "new one replaces it.",
-    .examples = "nocturne retry nightly\nnocturne retry report.txt --max-tokens 4096",
+        "new one replaces it.\n\nWith --empty only what is done and has an empty answer runs "
+        "again, of the IDs or, without any, of\nall batches. A thought that took every token is "
+        "cut short with --reasoning-budget.",
+    .examples = "nocturne retry nightly\nnocturne retry report.txt --max-tokens 4096\n"
+                "nocturne retry --empty --reasoning-budget 1000",
     .run = run,
 };

@@ -113,8 +113,9 @@ static void print_request(struct command_context *c, const struct queue_show *s)
     output_put(out, "request    %s\n", database_id_text(r->id, id));
     output_put(out, "custom_id  %s\n", r->custom_id);
     output_put(out, "batch      %s\n", database_id_text(r->batch, id));
-    output_put(out, "state      %s%s%s\n", view_state(r->state, r->hold, state),
-               r->finish ? ", " : "", r->finish ? r->finish : "");
+    output_put(out, "state      %s%s%s%s%s\n", view_state(r->state, r->hold, state),
+               r->finish ? ", " : "", r->finish ? r->finish : "",
+               r->empty ? ", empty answer: " : "", r->empty ? r->empty : "");
     output_put(out, "submitted  %s\n", view_time(r->created_us, at));
     output_put(out, "finished   %s\n", view_time(r->finished_us, at));
     for (size_t i = 0; i < s->n_jobs; i++) {
@@ -126,6 +127,9 @@ static void print_request(struct command_context *c, const struct queue_show *s)
             print_attempt(out, &j->attempt[k]);
     }
     cJSON *answer = s->result_json ? view_parse(s->result_json) : NULL;
+    const char *thought = view_reasoning(answer);
+    if (thought)
+        output_put(out, "\nthought:\n%s\n\nanswer:", thought);
     const char *text = view_answer_text(answer);
     if (text)
         output_put(out, "\n%s\n", text);

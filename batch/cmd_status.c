@@ -93,6 +93,8 @@ static void print_text(struct command_context *c, const struct queue_status *s)
     view_put_counts(out, &s->counts);
     output_put(out, "\n");
     char at[32];
+    if (s->counts.empty)
+        output_put(out, "empty   'nocturne retry --empty' runs those without an answer again\n");
     if (s->counts.state[QUEUE_HELD])
         output_put(out,
                    "held    %llu being submitted, %llu before their time, %llu after another "

@@ -13,10 +13,11 @@ struct wait {
     int64_t until_us; /* monotonic; 0: for ever */
 };
 
-/* Adds what is left and what went wrong. */
-static int look(const struct wait *w, uint64_t *left, uint64_t *bad, struct error *e)
+/* Adds what is left, what went wrong and what came out empty. */
+static int look(const struct wait *w, uint64_t *left, uint64_t *bad, uint64_t *empty,
+                struct error *e)
 {
-    *left = *bad = 0;
+    *left = *bad = *empty = 0;
     for (size_t i = 0; i < MAX_OF(w->n, (size_t)1); i++) {
         struct queue_status s = {0};
         int rc = queue_status(w->queue, w->n ? &w->batch[i] : NULL, &s, e);
@@ -24,6 +25,7 @@ static int look(const struct wait *w, uint64_t *left, uint64_t *bad, struct erro
             return rc;
         *left += view_unfinished(&s.counts);
         *bad += view_unsuccessful(&s.counts);
+        *empty += s.counts.empty;
         queue_status_release(&s);
     }
     return 0;
@@ -32,12 +34,15 @@ static int look(const struct wait *w, uint64_t *left, uint64_t *bad, struct erro
 static int wait_until_done(const struct wait *w, struct error *e)
 {
     for (;;) {
-        uint64_t left = 0, bad = 0;
-        int rc = look(w, &left, &bad, e);
+        uint64_t left = 0, bad = 0, empty = 0;
+        int rc = look(w, &left, &bad, &empty, e);
         if (rc)
             return rc;
         if (left == 0 && bad)
             message("%llu request%s did not succeed", (unsigned long long)bad, bad == 1 ? "" : "s");
+        if (left == 0 && empty)
+            message("%llu answer%s came out empty; see 'nocturne retry --empty'",
+                    (unsigned long long)empty, empty == 1 ? "" : "s");
         if (left == 0)
             return bad ? 1 : 0;
         if (w->until_us && clock_mono_us() >= w->until_us)

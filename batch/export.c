@@ -1,6 +1,7 @@
 #include "batch/export.h"
 
 #include <cjson/cJSON.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "batch/database.h"
@@ -124,8 +125,10 @@ struct summary {
     double prompt_tokens, completion_tokens;
 };
 
-static struct summary summarize(const struct queue_result *r, const cJSON *tree)
+static struct summary summarize(const struct queue_result *r, const cJSON *tree, char note[96])
 {
+    if (r->empty)
+        snprintf(note, 96, "empty answer: %s", r->empty);
     const cJSON *usage = cJSON_GetObjectItem(tree, "usage");
     double prompt = cJSON_GetNumberValue(cJSON_GetObjectItem(usage, "prompt_tokens"));
     double completion = cJSON_GetNumberValue(cJSON_GetObjectItem(usage, "completion_tokens"));
@@ -133,7 +136,9 @@ static struct summary summarize(const struct queue_result *r, const cJSON *tree)
         .state = queue_state_name(r->state),
         .finish = is_good(r) && r->finish ? r->finish : "",
         .text = is_good(r) ? view_answer_text(tree) : NULL,
-        .error = is_good(r) ? NULL : lost_message(r, tree),
+        .error = r->empty     ? note
+                 : is_good(r) ? NULL
+                              : lost_message(r, tree),
         .prompt_tokens = is_good(r) ? prompt : 0,
         .completion_tokens = is_good(r) ? completion : 0,
     };
@@ -204,7 +209,8 @@ static int make_line(struct export *x, const struct queue_result *r, struct erro
     if (x->format == EXPORT_OPENAI) {
         rc = put_openai(x, r, tree, e);
     } else {
-        struct summary s = summarize(r, tree);
+        char note[96];
+        struct summary s = summarize(r, tree, note);
         if (x->format == EXPORT_JSONL)
             put_jsonl(x, r, &s);
         else
@@ -222,6 +228,7 @@ int export_put(struct export *x, const struct queue_result *r, struct error *e)
     bool good = is_good(r);
     rc = sink_put(!good && x->bad.open ? &x->bad : &x->good, buf_str(&x->line), e);
     x->n_good += rc == 0 && good;
+    x->n_empty += rc == 0 && good && r->empty;
     x->n_bad += rc == 0 && !good;
     return rc;
 }

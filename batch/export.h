@@ -32,6 +32,7 @@ struct export
     struct export_sink bad; /* open only where errors have a file of their own */
     struct buf line;
     uint64_t n_good, n_bad;
+    uint64_t n_empty; /* of n_good: the answer says nothing */
 };
 
 /* ERROR_USAGE for an unknown name. */

@@ -72,6 +72,13 @@ void report_failure(struct report *r, const struct error *e)
                  e->text);
 }
 
+void report_empty(struct report *r, struct str why)
+{
+    r->n_empty++;
+    snprintf(r->empty, sizeof(r->empty), "%.*s", (int)MIN_OF(why.len, sizeof(r->empty) - 1),
+             why.ptr);
+}
+
 bool report_due(const struct report *r)
 {
     return clock_mono_us() >= r->next_us;
@@ -141,6 +148,11 @@ void report_summary(struct report *r)
         (unsigned long long)r->n_returned, str_format_duration((int64_t)elapsed_s, duration),
         (unsigned long long)r->prompt_tokens, (unsigned long long)r->decode_tokens,
         elapsed_s > 0 ? (double)r->decode_tokens / elapsed_s : 0);
+    if (r->n_empty)
+        report_say(r, LOG_WARN,
+                   "%llu of the answers came out empty (%s); 'nocturne retry --empty' runs them "
+                   "again, see --reasoning-budget",
+                   (unsigned long long)r->n_empty, r->empty);
     int most = 0;
     for (int i = 1; i < ERROR_COUNT; i++) {
         if (r->failures[i] > r->failures[most])

@@ -22,7 +22,9 @@ struct report {
     uint64_t prompt_tokens, decode_tokens;
     uint64_t shown_tokens; /* at the last line */
     int64_t shown_us;
-    double rate; /* tokens/s, smoothed over lines */
+    double rate;      /* tokens/s, smoothed over lines */
+    uint64_t n_empty; /* of n_done: the answer says nothing */
+    char empty[64];   /* why, of the last one */
     uint64_t failures[ERROR_COUNT];
     char example[ERROR_COUNT][160]; /* the first sentence of each */
 };
@@ -31,6 +33,7 @@ void report_init(struct report *r, int64_t every_us);
 /* A message, if --log lets its level through; a progress line is wiped first. */
 void report_say(struct report *r, enum log_level level, const char *fmt, ...) ATTR_PRINTF(3, 4);
 void report_failure(struct report *r, const struct error *e);
+void report_empty(struct report *r, struct str why);
 /* Whether a progress line is due. */
 bool report_due(const struct report *r);
 void report_progress(struct report *r, const struct queue_counts *c, unsigned n_running);

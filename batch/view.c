@@ -62,6 +62,7 @@ cJSON *view_counts(const struct queue_counts *c)
     cJSON_AddNumberToObject(o, "total", (double)c->total);
     for (int s = 0; s < QUEUE_STATE_COUNT; s++)
         cJSON_AddNumberToObject(o, queue_state_name((enum queue_state)s), (double)c->state[s]);
+    cJSON_AddNumberToObject(o, "empty_answers", (double)c->empty);
     return o;
 }
 
@@ -100,6 +101,10 @@ cJSON *view_request(const struct queue_request *r)
         cJSON_AddStringToObject(o, "finish", r->finish);
     else
         cJSON_AddNullToObject(o, "finish");
+    if (r->empty)
+        cJSON_AddStringToObject(o, "empty_answer", r->empty);
+    else
+        cJSON_AddNullToObject(o, "empty_answer");
     return o;
 }
 
@@ -121,6 +126,8 @@ void view_put_counts(struct output *out, const struct queue_counts *c)
         if (c->state[s]) {
             output_put(out, "%s%llu %s", before, (unsigned long long)c->state[s],
                        queue_state_name((enum queue_state)s));
+            if (s == QUEUE_DONE && c->empty)
+                output_put(out, " (%llu with an empty answer)", (unsigned long long)c->empty);
             before = ", ";
         }
     }
@@ -149,6 +156,13 @@ const char *view_error_text(const cJSON *error)
 {
     const cJSON *inner = cJSON_GetObjectItem(error, "error");
     return cJSON_GetStringValue(cJSON_GetObjectItem(inner ? inner : error, "message"));
+}
+
+const char *view_reasoning(const cJSON *answer)
+{
+    const cJSON *choice = cJSON_GetArrayItem(cJSON_GetObjectItem(answer, "choices"), 0);
+    const cJSON *message_ = cJSON_GetObjectItem(choice, "message");
+    return cJSON_GetStringValue(cJSON_GetObjectItem(message_, "reasoning_content"));
 }
 
 const char *view_answer_text(const cJSON *answer)

@@ -32,6 +32,8 @@ void view_put_counts(struct output *out, const struct queue_counts *c);
 cJSON *view_parse(const char *json);
 /* The sentence of a stored error, with or without {"error":...} around it; or NULL. */
 const char *view_error_text(const cJSON *error);
+/* What was thought before a stored answer, or NULL. */
+const char *view_reasoning(const cJSON *answer);
 /* The text of a stored answer, or of an error; or NULL. */
 const char *view_answer_text(const cJSON *answer);
 

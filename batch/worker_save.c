@@ -94,6 +94,8 @@ static void count_end(struct worker *w, const struct running *r)
     switch (r->end.kind) {
     case QUEUE_END_DONE:
         p->n_done++;
+        if (r->end.empty.len > 0)
+            report_empty(p, r->end.empty);
         break;
     case QUEUE_END_FAILED:
         p->n_failed++;

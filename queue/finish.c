@@ -53,14 +53,16 @@ static int end_attempt(struct queue *q, const struct queue_end *end, struct erro
 /* done or failed: the state and the answer change together. */
 static int settle(struct queue *q, const struct queue_end *end, const char *state, struct error *e)
 {
+    struct str empty = end->kind == QUEUE_END_DONE ? end->empty : str_of(NULL);
     int rc = db_run(&q->db, "INSERT OR REPLACE INTO result VALUES (?, ?)",
                     SQL_ARGS(sql_int(end->job), sql_text(end->json)), e);
     if (rc == 0)
         rc = db_run(&q->db,
-                    "UPDATE job SET state = ?, suspect = NULL, http = ?, finish = ?,"
+                    "UPDATE job SET state = ?, suspect = NULL, http = ?, finish = ?, empty = ?,"
                     " changed_us = ? WHERE id = ?",
                     SQL_ARGS(sql_c(state), sql_int(end->http), sql_text(end->finish),
-                             sql_int(clock_wall_us()), sql_int(end->job)),
+                             empty.len ? sql_text(empty) : sql_c(NULL), sql_int(clock_wall_us()),
+                             sql_int(end->job)),
                     e);
     return rc;
 }

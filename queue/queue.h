@@ -241,6 +241,7 @@ struct queue_end {
     struct str json;
     struct str finish; /* "stop", "length"; for errors their code */
     int http;          /* status of the response line; 200 for done */
+    struct str empty;  /* done: why the answer says nothing, in a word; empty: it says something */
     struct queue_timing timing;
     bool refused;
 };
@@ -281,7 +282,8 @@ int queue_find(struct queue *q, struct str text, const struct queue_id *batch,
 int queue_cancel(struct queue *q, struct queue_target t, uint64_t *ret_n, struct error *e);
 /*
  * Adds a job under a finished request; `body` empty: the last job's. ERROR_CONFLICT while a job of it
- * is unfinished. The last good result stays the answer until a success replaces it.
+ * is unfinished. The last good result stays the answer until a success replaces it; an empty one is
+ * no success in that sense.
  */
 int queue_retry(struct queue *q, struct queue_id request, struct str body, struct error *e);
 int queue_hold(struct queue *q, struct queue_target t, bool on, uint64_t *ret_n, struct error *e);
@@ -298,6 +300,7 @@ struct queue_counts {
     uint64_t total;
     uint64_t state[QUEUE_STATE_COUNT];
     uint64_t held_submitting, held_not_before, held_dependency, held_user;
+    uint64_t empty; /* of those done: the answer says nothing */
 };
 
 struct queue_worker_info {
@@ -362,6 +365,7 @@ struct queue_request {
     int64_t attempts;
     char *finish; /* of the answer, or NULL */
     int http;
+    char *empty; /* done: why the answer says nothing; else NULL */
 };
 struct queue_requests {
     struct queue_request *item; /* [n], in order of arrival */
@@ -371,6 +375,7 @@ struct queue_requests {
 struct queue_filter {
     const struct queue_id *batch; /* NULL: all */
     unsigned states;              /* bits 1 << enum queue_state; 0: all */
+    bool empty;                   /* only those done whose answer says nothing */
     int64_t after_key;
     size_t limit; /* 0 or above 1,000: 1,000 */
 };
@@ -424,6 +429,7 @@ struct queue_result {
     int http;
     char *finish;
     char *json;
+    char *empty; /* why the answer says nothing; NULL: it says something, or there is none */
     int64_t attempts;
     int64_t wait_us; /* of the attempt that answered */
 };

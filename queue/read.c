@@ -158,6 +158,8 @@ int copy_request(struct queue *q, sqlite3_stmt *stmt, void *element, size_t *byt
     int rc = copy_text(stmt, 3, &r->custom_id, bytes, e);
     if (rc == 0)
         rc = copy_text(stmt, 10, &r->finish, bytes, e);
+    if (rc == 0)
+        rc = copy_text(stmt, 12, &r->empty, bytes, e);
     return rc;
 }
 
@@ -166,6 +168,7 @@ void release_request(void *element)
     struct queue_request *r = element;
     mem_free(r->custom_id);
     mem_free(r->finish);
+    mem_free(r->empty);
 }
 
 static const struct row_type request_type = {sizeof(struct queue_request), copy_request,
@@ -176,15 +179,18 @@ static const struct row_type request_type = {sizeof(struct queue_request), copy_
     "CASE request.state WHEN 'held' THEN 1 WHEN 'queued' THEN 2 WHEN 'running' THEN 4"             \
     " WHEN 'done' THEN 8 WHEN 'failed' THEN 16 WHEN 'cancelled' THEN 32 ELSE 64 END"
 
+/* What struct queue_filter asks for: ?1 its after_key, ?2 its states, ?3 its empty. */
+#define FILTER                                                                                     \
+    " AND request.id > ?1 AND (" STATE_BIT " & ?2) <> 0"                                           \
+    " AND (?3 = 0 OR request.state = 'done' AND answer.empty IS NOT NULL) ORDER BY request.id"
+
 int queue_requests(struct queue *q, const struct queue_filter *f, struct queue_requests *ret,
                    struct error *e)
 {
     static const char of_batch[] =
-        "SELECT " REQUEST_COLUMNS REQUEST_TABLES " WHERE request.batch_id = ?3 AND request.id > ?1"
-        " AND (" STATE_BIT " & ?2) <> 0 ORDER BY request.id";
+        "SELECT " REQUEST_COLUMNS REQUEST_TABLES " WHERE request.batch_id = ?4" FILTER;
     static const char of_all[] =
-        "SELECT " REQUEST_COLUMNS REQUEST_TABLES " WHERE batch.published_us IS NOT NULL"
-        " AND request.id > ?1 AND (" STATE_BIT " & ?2) <> 0 ORDER BY request.id";
+        "SELECT " REQUEST_COLUMNS REQUEST_TABLES " WHERE batch.published_us IS NOT NULL" FILTER;
     struct rows rows;
     int64_t batch = 0;
     int64_t states = f->states ? f->states : (1 << QUEUE_STATE_COUNT) - 1;
@@ -192,11 +198,13 @@ int queue_requests(struct queue *q, const struct queue_filter *f, struct queue_r
     if (rc != 0)
         return rc;
     if (f->batch)
-        rc = read_list(q, &request_type, of_batch,
-                       SQL_ARGS(sql_int(f->after_key), sql_int(states), sql_int(batch)), f->limit,
-                       &rows, e);
+        rc = read_list(
+            q, &request_type, of_batch,
+            SQL_ARGS(sql_int(f->after_key), sql_int(states), sql_int(f->empty), sql_int(batch)),
+            f->limit, &rows, e);
     else
-        rc = read_list(q, &request_type, of_all, SQL_ARGS(sql_int(f->after_key), sql_int(states)),
+        rc = read_list(q, &request_type, of_all,
+                       SQL_ARGS(sql_int(f->after_key), sql_int(states), sql_int(f->empty)),
                        f->limit, &rows, e);
     if (rc != 0)
         return rc;

@@ -36,7 +36,8 @@ int read_counts(struct queue *q, int64_t batch, struct queue_counts *ret, struct
     "request.id, request.uid, batch.uid, request.custom_id, request.state, request.hold,"          \
     " (SELECT priority FROM job WHERE request_id = request.id ORDER BY id DESC LIMIT 1),"          \
     " batch.created_us, request.finished_us,"                                                      \
-    " (SELECT sum(attempt) FROM job WHERE request_id = request.id), answer.finish, answer.http"
+    " (SELECT sum(attempt) FROM job WHERE request_id = request.id), answer.finish, answer.http,"   \
+    " CASE request.state WHEN 'done' THEN answer.empty END"
 #define REQUEST_TABLES                                                                             \
     " FROM request JOIN batch ON batch.id = request.batch_id"                                      \
     " LEFT JOIN job AS answer ON answer.id = request.answer_job"

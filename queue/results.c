@@ -23,6 +23,8 @@ static int copy_result(struct queue *q, sqlite3_stmt *stmt, void *element, size_
         rc = copy_text(stmt, 7, &r->finish, bytes, e);
     if (rc == 0)
         rc = copy_text(stmt, 8, &r->json, bytes, e);
+    if (rc == 0)
+        rc = copy_text(stmt, 11, &r->empty, bytes, e);
     return rc;
 }
 
@@ -33,6 +35,7 @@ static void release_result(void *element)
     mem_free(r->endpoint);
     mem_free(r->finish);
     mem_free(r->json);
+    mem_free(r->empty);
 }
 
 static const struct row_type result_type = {sizeof(struct queue_result), copy_result,
@@ -43,7 +46,8 @@ static const struct row_type result_type = {sizeof(struct queue_result), copy_re
     "answer.state,"                                                                                \
     " answer.http, answer.finish, json,"                                                           \
     " (SELECT sum(attempt) FROM job WHERE request_id = request.id),"                               \
-    " (SELECT wait_us FROM attempt WHERE job_id = answer.id AND attempt = answer.attempt)"
+    " (SELECT wait_us FROM attempt WHERE job_id = answer.id AND attempt = answer.attempt),"        \
+    " answer.empty"
 #define RESULT_TABLES                                                                              \
     " JOIN batch ON batch.id = request.batch_id JOIN job AS answer ON answer.id = answer_job"      \
     " LEFT JOIN result ON result.job_id = answer.id"

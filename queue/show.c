@@ -133,12 +133,12 @@ static int read_request(struct queue *q, int64_t key, struct queue_show *show, s
         return rc < 0 ? rc : error_set(e, ERROR_NOTFOUND, "the request is gone");
     rc = copy_request(q, stmt, &show->request, &bytes, e);
     if (rc == 0)
-        rc = copy_text(stmt, 12, &show->endpoint, &bytes, e);
+        rc = copy_text(stmt, 13, &show->endpoint, &bytes, e);
     if (rc == 0)
-        rc = copy_text(stmt, 13, &show->body, &bytes, e);
+        rc = copy_text(stmt, 14, &show->body, &bytes, e);
     if (rc == 0)
-        rc = copy_text(stmt, 14, &show->result_json, &bytes, e);
-    show->body_bytes = col_str(stmt, 13).len;
+        rc = copy_text(stmt, 15, &show->result_json, &bytes, e);
+    show->body_bytes = col_str(stmt, 14).len;
     db_done(stmt);
     return rc;
 }

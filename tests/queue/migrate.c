@@ -40,6 +40,7 @@ TEST(queue_migrate_a_database_of_version_1_opens_and_is_finished)
     CHECK_INT(n.state[QUEUE_QUEUED], 2);
     CHECK_INT(n.state[QUEUE_CANCELLED], 2);
     CHECK_INT(n.held_not_before, 3);
+    CHECK_INT(n.empty, 0);
     CHECK_OK(queue_paused(q, &paused, NULL, &e), &e);
     CHECK(paused);
     CHECK_OK(queue_resume(q, &e), &e);
@@ -49,6 +50,7 @@ TEST(queue_migrate_a_database_of_version_1_opens_and_is_finished)
         CHECK_OK(queue_scan(q, &more, &e), &e);
     struct queue_claims c;
     int n_resumed = 0;
+    int n_ended = 0;
     while (help_claim(w, 1, &c) > 0) {
         CHECK_STR(c.item[0].endpoint, "/v1/chat/completions");
         CHECK(c.item[0].body_bytes >= 20 && c.item[0].body[0] == 'b');
@@ -57,10 +59,19 @@ TEST(queue_migrate_a_database_of_version_1_opens_and_is_finished)
             CHECK_INT(c.item[0].attempt, 2);
             n_resumed++;
         }
-        CHECK(!help_end(q, c.item[0].job, c.item[0].attempt, QUEUE_END_DONE));
+        struct queue_end end = {.job = c.item[0].job,
+                                .attempt = c.item[0].attempt,
+                                .kind = QUEUE_END_DONE,
+                                .json = str_of("{}"),
+                                .finish = str_of("length"),
+                                .http = 200,
+                                .empty = str_of(n_ended++ == 0 ? "thought" : NULL)};
+        CHECK_OK(queue_end(q, &end, 1, &e), &e);
+        CHECK(!end.refused);
         queue_claims_release(&c);
     }
     CHECK_INT(n_resumed, 1);
+    CHECK_INT(help_counts(q).empty, 1);
     struct queue_target first;
     struct queue_batches b;
     CHECK_OK(queue_find(q, str_of("first"), NULL, &first, &e), &e);
