@@ -78,6 +78,8 @@ uint64_t arch_dim(const struct hparams *hp, enum dim d)
         return hp->conv_kernel;
     case DIM_INNER:
         return (uint64_t)hp->n_heads * hp->kda_head_dim;
+    case DIM_QKV_INNER:
+        return (uint64_t)3 * hp->n_heads * hp->kda_head_dim;
     case DIM_KDA_HEAD:
         return hp->kda_head_dim;
     case DIM_EXPERTS:

@@ -31,12 +31,13 @@ enum dim {
     DIM_HEADS,
     DIM_Q_LORA,
     DIM_KV_LORA,
-    DIM_KV_ROW, /* kv_lora + n_rot: the latent row of a position */
-    DIM_NOPE,   /* head_dim - n_rot */
-    DIM_VALUE,  /* value_dim */
-    DIM_KV_B,   /* n_heads * (nope + value_dim) */
-    DIM_CONV,   /* conv_kernel */
-    DIM_INNER,  /* n_heads * kda_head_dim */
+    DIM_KV_ROW,    /* kv_lora + n_rot: the latent row of a position */
+    DIM_NOPE,      /* head_dim - n_rot */
+    DIM_VALUE,     /* value_dim */
+    DIM_KV_B,      /* n_heads * (nope + value_dim) */
+    DIM_CONV,      /* conv_kernel */
+    DIM_INNER,     /* n_heads * kda_head_dim */
+    DIM_QKV_INNER, /* 3 * n_heads * kda_head_dim */
     DIM_KDA_HEAD,
     DIM_EXPERTS,
     DIM_EXPERT_IN, /* what an expert reads and writes: expert_latent, else n_embd */
@@ -219,6 +220,37 @@ struct arch {
         KEY_ROW(KEY_U32, kv_lora, "attention.kv_lora_rank", true),                                 \
         KEY_ROW(KEY_U32_OR_0, head_dim, "attention.key_length_mla", false),                        \
         KEY_ROW(KEY_U32_OR_0, value_dim, "attention.value_length_mla", false)
+
+/* Delta attention without the norm before it and without its output gate, which has two forms. */
+#define TENSOR_ROWS_KDA                                                                            \
+    TENSOR_PART(PART_KDA | PART_QKV_SPLIT, q, "attn_q.weight", DIM_EMBD, DIM_INNER,                \
+                TENSOR_REQUIRED),                                                                  \
+        TENSOR_PART(PART_KDA | PART_QKV_SPLIT, k, "attn_k.weight", DIM_EMBD, DIM_INNER,            \
+                    TENSOR_REQUIRED),                                                              \
+        TENSOR_PART(PART_KDA | PART_QKV_SPLIT, v, "attn_v.weight", DIM_EMBD, DIM_INNER,            \
+                    TENSOR_REQUIRED),                                                              \
+        TENSOR_PART(PART_KDA | PART_QKV_FUSED, qkv, "attn_qkv.weight", DIM_EMBD, DIM_QKV_INNER,    \
+                    TENSOR_REQUIRED),                                                              \
+        TENSOR_PART(PART_KDA, conv_q, "ssm_conv1d_q.weight", DIM_CONV, DIM_INNER, TENSOR_F32),     \
+        TENSOR_PART(PART_KDA, conv_k, "ssm_conv1d_k.weight", DIM_CONV, DIM_INNER, TENSOR_F32),     \
+        TENSOR_PART(PART_KDA, conv_v, "ssm_conv1d_v.weight", DIM_CONV, DIM_INNER, TENSOR_F32),     \
+        TENSOR_PART(PART_KDA, f_a, "ssm_f_a.weight", DIM_EMBD, DIM_KDA_HEAD, TENSOR_REQUIRED),     \
+        TENSOR_PART(PART_KDA, f_b, "ssm_f_b.weight", DIM_KDA_HEAD, DIM_INNER, TENSOR_REQUIRED),    \
+        TENSOR_PART(PART_KDA, beta, "ssm_beta.weight", DIM_EMBD, DIM_HEADS, TENSOR_REQUIRED),      \
+        TENSOR_PART(PART_KDA, a, "ssm_a", DIM_HEADS, DIM_ONE, TENSOR_F32),                         \
+        TENSOR_PART(PART_KDA, dt_bias, "ssm_dt.bias", DIM_INNER, DIM_ONE, TENSOR_F32),             \
+        TENSOR_PART(PART_KDA, ssm_norm, "ssm_norm.weight", DIM_KDA_HEAD, DIM_ONE, TENSOR_F32),     \
+        TENSOR_PART(PART_KDA, out, "attn_output.weight", DIM_INNER, DIM_EMBD, TENSOR_REQUIRED)
+
+#define KEY_ROWS_KDA                                                                               \
+    KEY_ROW(KEY_U32, conv_kernel, "ssm.conv_kernel", true),                                        \
+        KEY_ROW(KEY_U32, kda_head_dim, "kda.head_dim", true)
+
+/*
+ * From configure of the Kimi family: layers whose head_count_kv is 0 are of delta attention, the others of
+ * latent attention without rope; both kinds' keys are checked and their parts given.
+ */
+int kimi_configure(struct model *m, struct error *e);
 
 /* From configure: checks latent attention's keys and gives layers with PART_MLA their other parts. */
 int mla_configure(struct model *m, struct error *e);

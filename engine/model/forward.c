@@ -70,6 +70,8 @@ static size_t lay_out(struct forward *f)
         &l, threads * attend_scratch_floats(hp->kv_lora ? hp->kv_lora : hp->value_dim), fl);
     mla_lay_out(f, &l, block);
     moe_lay_out(f, &l);
+    kda_lay_out(f, &l, block);
+    residual_lay_out(f, &l, block);
     f->logits = layout_take(&l, (size_t)f->o.max_logits * hp->n_vocab, fl);
     return l.at;
 }
@@ -179,6 +181,13 @@ static void for_blocks(struct forward *f, const struct step_row *rows, uint32_t 
     }
 }
 
+/* What the head reads of models with attention residuals: one more mix. */
+static void mix_output(struct forward *f, uint32_t il, const struct block *b)
+{
+    const float *mixed = residual_mix(f, il, f->hp->n_layers, b, &f->m->output_res);
+    memcpy(b->x, mixed, b->n * f->hp->n_embd * sizeof(*mixed));
+}
+
 int forward_step(struct forward *f, const struct step_row *rows, uint32_t n_rows, struct error *e)
 {
     const struct hparams *hp = f->hp;
@@ -196,6 +205,8 @@ int forward_step(struct forward *f, const struct step_row *rows, uint32_t n_rows
         }
         trace_rows(f, "l_out", il, f->residual, hp->n_embd, n_rows);
     }
+    if (f->m->output_res.data)
+        for_blocks(f, rows, n_rows, hp->n_layers, mix_output);
     head(f, rows, n_rows);
     return 0;
 }

@@ -82,6 +82,8 @@ enum layer_part {
     PART_EXPANDED = 1u << 10,    /* of MLA: attn_kv_b, brought to the other form at load */
     PART_GATE_AND_UP = 1u << 11, /* of MOE: the experts' gate and up in two tensors */
     PART_GATE_UP = 1u << 12,     /* of MOE: in one */
+    PART_QKV_SPLIT = 1u << 13,   /* of KDA: q, k and v in three tensors */
+    PART_QKV_FUSED = 1u << 14,   /* of KDA: in one */
 };
 
 struct layer {
@@ -95,7 +97,7 @@ struct layer {
     /* MLA */
     struct tensor q_a, q_a_norm, q_b, kv_a, kv_a_norm, k_b, v_b, kv_b, attn_gate;
     /* KDA */
-    struct tensor conv_q, conv_k, conv_v, f_a, f_b, beta, a, dt_bias, g, g_a, g_b, ssm_norm;
+    struct tensor qkv, conv_q, conv_k, conv_v, f_a, f_b, beta, a, dt_bias, g, g_a, g_b, ssm_norm;
     /* MoE; slices are experts */
     struct tensor router, router_bias, gate_exps, up_exps, gate_up_exps, down_exps;
     struct tensor gate_shexp, up_shexp, down_shexp, routed_down, routed_up, routed_norm;

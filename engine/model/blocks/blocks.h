@@ -95,6 +95,25 @@ struct forward {
         size_t act_stride;
     } mla;
 
+    /* delta attention; per block of rows, inner = n_heads * kda_head_dim */
+    struct {
+        float *q, *k, *v;  /* [BLOCK_ROWS][inner] each */
+        float *log_decay;  /* the same: at most 0 */
+        float *decay;      /* the same: its exponential */
+        float *gate, *out; /* the same */
+        float *low_decay;  /* [BLOCK_ROWS][kda_head_dim] */
+        float *low_gate;   /* the same */
+        float *beta;       /* [BLOCK_ROWS][n_heads] */
+    } kda;
+
+    /* attention residuals */
+    struct {
+        float *checkpoints; /* [max_rows][of a model][n_embd], per row of the step */
+        float *mixed;       /* [BLOCK_ROWS][n_embd] */
+        float *probs;       /* [BLOCK_ROWS][checkpoints, the stream] */
+        float *normed;      /* [threads][n_embd] */
+    } res;
+
     float *logits; /* [max_logits][n_vocab] */
     uint32_t n_logits;
 };
@@ -195,5 +214,19 @@ void moe_lay_out(struct forward *f, struct layout *l);
  */
 void router_choose(const struct hparams *hp, const struct kernels *k, const float *bias,
                    float *probs, float *scores, struct route *routes);
+
+/* x += Wo delta_attention(norm(in)); engine-spec 4.4. Advances the states of the rows' sequences. */
+void block_kda(struct forward *f, uint32_t il, const struct block *b);
+void kda_lay_out(struct forward *f, struct layout *l, size_t block);
+
+/*
+ * Attention residuals; engine-spec 4.5. residual_mix gives what a block reads after the first n_begun layers
+ * had their turn to bank: [n][n_embd], good until the next mix. residual_bank: where layer il banks, x
+ * becomes a checkpoint and starts anew from 0.
+ */
+const float *residual_mix(struct forward *f, uint32_t il, uint32_t n_begun, const struct block *b,
+                          const struct tensor *w);
+void residual_bank(struct forward *f, uint32_t il, const struct block *b);
+void residual_lay_out(struct forward *f, struct layout *l, size_t block);
 
 #endif
