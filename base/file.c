@@ -275,6 +275,22 @@ int file_write_fd(int fd, const void *bytes, size_t n, const char *path, struct 
     return 0;
 }
 
+int file_write_through(int fd, const void *bytes, size_t n, const char *path, struct error *e)
+{
+    int rc = file_write_fd(fd, bytes, n, path, e);
+    if (rc != 0)
+        return rc;
+    if (fdatasync(fd) != 0)
+        return error_sys(e, ERROR_IO, errno, "%s: flushing %zu bytes", path, n);
+    (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED); /* advice only */
+    return 0;
+}
+
+void file_forget(const struct file *f, size_t n, uint64_t offset)
+{
+    (void)posix_fadvise(f->fd, (off_t)offset, (off_t)n, POSIX_FADV_DONTNEED); /* advice only */
+}
+
 /* Opens r->temp; an existing file's permissions are kept. */
 static int open_temp(struct file_replace *r, struct error *e)
 {

@@ -46,6 +46,10 @@ size_t file_direct_span(uint64_t offset, size_t n);
 int file_read_all(const char *path, size_t max, struct buf *out, struct error *e);
 /* write(2) until everything is out. */
 int file_write_fd(int fd, const void *bytes, size_t n, const char *path, struct error *e);
+/* The same, then waits for the disk and lets the page cache go: for files larger than memory. */
+int file_write_through(int fd, const void *bytes, size_t n, const char *path, struct error *e);
+/* What was read from there leaves the page cache. */
+void file_forget(const struct file *f, size_t n, uint64_t offset);
 
 /* A new file beside `path`: written, fsynced and renamed over it by file_replace_commit. */
 struct file_replace {

@@ -21,6 +21,7 @@ static struct worker_options worker_options(const struct options *o)
         .lease_us = option_us(o, OPTION_LEASE),
         .report_us = option_us(o, OPTION_REPORT_EVERY),
         .space_check_us = option_us(o, OPTION_SPACE_CHECK),
+        .snapshot_after_us = option_us(o, OPTION_SNAPSHOT_AFTER),
     };
 }
 
@@ -47,7 +48,7 @@ static const enum option_id options[] = {
     OPTION_MODEL,       OPTION_MEMORY,      OPTION_THREADS, OPTION_CTX,   OPTION_SLOTS,
     OPTION_CHUNK,       OPTION_ISA,         OPTION_EXACT,   OPTION_RAW,   OPTION_CHAT_FORMAT,
     OPTION_ALIAS,       OPTION_MATCH_MODEL, OPTION_DRAIN,   OPTION_LEASE, OPTION_REPORT_EVERY,
-    OPTION_SPACE_CHECK, OPTION_NONE};
+    OPTION_SPACE_CHECK, OPTION_SNAPSHOT_AFTER, OPTION_NONE};
 
 const struct command command_run = {
     .name = "run",

@@ -38,6 +38,7 @@ struct worker_options {
     bool match_model; /* refuse requests that name another model */
     bool drain;       /* stop when nothing is left */
     int64_t lease_us, report_us, space_check_us;
+    int64_t snapshot_after_us; /* a stop keeps what took longer than this to compute */
 };
 
 /* An exit status (0, 1 drained with failures, 130 after SIGINT), or a negative code. */

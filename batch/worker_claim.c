@@ -216,8 +216,10 @@ static int offer_one(struct worker *w, struct running *r, struct error *e)
     if (rc)
         return worker_fail(w, r, &why, NULL, e);
     r->admitted = answer == ENGINE_ADMITTED;
-    if (r->admitted)
+    if (r->admitted) {
+        worker_take_state(w, r);
         forget_request(w, r);
+    }
     if (r->admitted && w->load_ms) {
         /* The first job after the load paid for it. */
         r->load_ms = w->load_ms;

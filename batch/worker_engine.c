@@ -110,7 +110,10 @@ int worker_register(struct worker *w, struct error *e)
         report_say(&w->report, LOG_WARN,
                    "a request failed: the worker died three times with it alone");
     }
-    return queue_worker_beat(w->row, stop_fence, w->stop, e);
+    rc = queue_worker_beat(w->row, stop_fence, w->stop, e);
+    if (rc == 0)
+        worker_sweep_states(w);
+    return rc;
 }
 
 static int allocate_slots(struct worker *w, size_t n, struct error *e)

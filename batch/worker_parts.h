@@ -1,7 +1,7 @@
 /*
  * The worker's insides, shared by its files: worker.c (the loop), worker_engine.c (open and close),
  * worker_claim.c, worker_event.c, worker_save.c, worker_look.c (pauses, cancellations, drained?),
- * worker_space.c.
+ * worker_space.c, worker_snapshot.c (what a stop keeps in files).
  *
  * A `struct running` is one claimed job from its claim until the queue has its end:
  *
@@ -93,6 +93,14 @@ int worker_step(struct worker *w, struct error *e);
 /* Ends a job with an error: its answer, or the job goes back, by whose fault it is. */
 int worker_fail(struct worker *w, struct running *r, const struct error *failure,
                 const struct job_refusal *why, struct error *e);
+
+/*
+ * worker_snapshot.c. Failures are told and harm nothing: without its file a request computes again.
+ */
+void worker_keep_state(struct worker *w, const struct running *r); /* before it is given back */
+void worker_take_state(struct worker *w, const struct running *r); /* right after its admission */
+void worker_forget_state(struct worker *w, const struct running *r);
+void worker_sweep_states(struct worker *w); /* files of jobs that will not run again */
 
 /* worker_save.c */
 bool worker_save_due(const struct worker *w);

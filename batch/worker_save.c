@@ -139,6 +139,8 @@ static int save_ends(struct worker *w, struct error *e)
     for (size_t i = 0; i < n && rc == 0; i++) {
         if (!w->ends[i].refused)
             count_end(w, w->of[i]);
+        if (w->ends[i].kind == QUEUE_END_DONE || w->ends[i].kind == QUEUE_END_FAILED)
+            worker_forget_state(w, w->of[i]);
         log_end(w->of[i], w->ends[i].refused);
         worker_drop(w, w->of[i]);
     }
@@ -162,6 +164,7 @@ int worker_give_back(struct worker *w, struct error *e)
         struct running *r = &w->run[i];
         if (!r->used || r->ended)
             continue;
+        worker_keep_state(w, r);
         engine_cancel(w->engine, (uint64_t)r->claim->job);
         r->end = (struct queue_end){
             .job = r->claim->job, .attempt = r->claim->attempt, .kind = QUEUE_END_RELEASE};

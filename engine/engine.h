@@ -192,6 +192,7 @@ struct engine_usage {
     uint32_t completion_tokens; /* resumed ones included */
     uint32_t reasoning_tokens;  /* of them: the thought and its markup */
     uint32_t resumed_tokens;
+    uint32_t restored_tokens; /* of prompt and answer, whose state came from a snapshot */
     double prefill_ms; /* of this attempt: from admission to the first new token */
     double decode_ms;
     uint64_t bytes_read; /* from disk for this sequence's steps */
@@ -242,6 +243,20 @@ bool engine_busy(const struct engine *en);
 bool engine_room(const struct engine *en);
 /* Drops a sequence without an event; unknown tags are ignored. */
 void engine_cancel(struct engine *en, uint64_t tag);
+
+/*
+ * A running request's computed state as a file: what the model has made of its first tokens, bit for
+ * bit. Written beside its name and renamed. 0 bytes: nothing has been computed yet.
+ */
+uint64_t engine_snapshot_bytes(struct engine *en, uint64_t tag, uint32_t *ret_tokens);
+int engine_snapshot(struct engine *en, uint64_t tag, const char *path, struct error *e);
+/*
+ * Right after the admission: the request begins where the snapshot stands. On an error (another text,
+ * model or arithmetic: ERROR_CONFLICT; a damaged file: ERROR_FORMAT) it begins at the beginning, as if
+ * nothing had been tried.
+ */
+int engine_restore(struct engine *en, uint64_t tag, const char *path, uint32_t *ret_tokens,
+                   struct error *e);
 
 /*
  * Token ids to logits, for checking against a reference: calls row(context, position, logits, n_vocab)

@@ -103,8 +103,9 @@ static void put_rate(struct buf *out, const char *prefix, uint32_t n, double ms)
 static void put_timings(struct buf *out, const struct engine_usage *u)
 {
     uint32_t resumed = MIN_OF(u->resumed_tokens, u->completion_tokens);
-    buf_append_c(out, "\"timings\":{\"cache_n\":0,");
-    put_rate(out, "prompt", u->prompt_tokens + resumed, u->prefill_ms);
+    uint32_t fed = u->prompt_tokens + resumed;
+    buf_printf(out, "\"timings\":{\"cache_n\":%u,", u->restored_tokens);
+    put_rate(out, "prompt", fed - MIN_OF(u->restored_tokens, fed), u->prefill_ms);
     buf_append_c(out, ",");
     put_rate(out, "predicted", u->completion_tokens - resumed, u->decode_ms);
     buf_append_c(out, "},");
@@ -117,9 +118,10 @@ static void put_x_timing(struct buf *out, const struct job_answer *a)
                (long long)t->queued_ms, (long long)t->load_ms, (long long)t->attempts);
     put_ms(out, "prefill_ms", a->usage.prefill_ms);
     put_ms(out, "decode_ms", a->usage.decode_ms);
-    buf_printf(out, "\"resumed_tokens\":%u,\"bytes_read\":%llu,\"peak_bytes\":%llu},",
-               a->usage.resumed_tokens, (unsigned long long)a->usage.bytes_read,
-               (unsigned long long)t->peak_bytes);
+    buf_printf(out, "\"resumed_tokens\":%u,\"restored_tokens\":%u,", a->usage.resumed_tokens,
+               a->usage.restored_tokens);
+    buf_printf(out, "\"bytes_read\":%llu,\"peak_bytes\":%llu},",
+               (unsigned long long)a->usage.bytes_read, (unsigned long long)t->peak_bytes);
 }
 
 int job_answer_json(struct buf *out, const struct job_kind *kind, const struct job_answer *a,

@@ -120,3 +120,17 @@ int queue_check_attempts(struct queue *q, struct queue_progress *item, size_t n,
     }
     return 0;
 }
+
+int queue_job_open(struct queue *q, int64_t job, bool *ret, struct error *e)
+{
+    sqlite3_stmt *stmt;
+    int rc = db_query(&q->db,
+                      "SELECT 1 FROM job WHERE id = ? AND state IN ('held', 'queued', 'running')",
+                      SQL_ARGS(sql_int(job)), &stmt, e);
+    if (rc == 0)
+        rc = db_step(&q->db, stmt, e);
+    *ret = rc == 1;
+    if (rc == 1)
+        db_done(stmt);
+    return rc < 0 ? rc : 0;
+}

@@ -250,6 +250,9 @@ int queue_end(struct queue *q, struct queue_end *item, size_t n, struct error *e
 /* Whether the attempts are still theirs, without writing: sets `refused` only. */
 int queue_check_attempts(struct queue *q, struct queue_progress *item, size_t n, struct error *e);
 
+/* Whether that job may still run: held, queued or running. Ids that never were may not. */
+int queue_job_open(struct queue *q, int64_t job, bool *ret, struct error *e);
+
 /* ---- The scan --------------------------------------------------------------------------------- */
 
 /*

@@ -125,6 +125,13 @@ void kv_pool_free(struct kv_pool *p)
     mem_free(p);
 }
 
+void kv_clear(struct kv_pool *p, int slot)
+{
+    size_t recurrent = kv_recurrent_bytes(&p->shape);
+    if (recurrent > 0)
+        memset(p->recurrent + (size_t)slot * recurrent, 0, recurrent);
+}
+
 int kv_reserve(struct kv_pool *p, uint32_t n_positions)
 {
     uint32_t n = MAX_OF(pages_of(n_positions), 1u);
@@ -136,9 +143,7 @@ int kv_reserve(struct kv_pool *p, uint32_t n_positions)
         for (uint32_t i = 0; i < n; i++)
             p->table[(size_t)slot * p->max_pages + i] = p->free_list[--p->n_free];
         p->held[slot] = n;
-        size_t recurrent = kv_recurrent_bytes(&p->shape);
-        if (recurrent > 0)
-            memset(p->recurrent + slot * recurrent, 0, recurrent);
+        kv_clear(p, (int)slot);
         return (int)slot;
     }
     return -1;

@@ -50,6 +50,8 @@ void kv_pool_free(struct kv_pool *p);
 /* A sequence's state: -1 when there are not enough pages or handles left, else a slot. */
 int kv_reserve(struct kv_pool *p, uint32_t n_positions);
 void kv_release(struct kv_pool *p, int slot);
+/* As it was reserved: recurrent states are zero. */
+void kv_clear(struct kv_pool *p, int slot);
 
 /* Where page `page` of a layer of that sequence stands. */
 void *kv_keys(const struct kv_pool *p, int slot, uint32_t layer, uint32_t page);

@@ -155,6 +155,7 @@ void sequence_usage(const struct sequence *s, struct engine_usage *ret)
                                  .completion_tokens = sequence_answered(s),
                                  .reasoning_tokens = s->reasoning.n_tokens,
                                  .resumed_tokens = s->n_resumed,
+                                 .restored_tokens = s->n_restored,
                                  .prefill_ms = (double)(first - s->admitted_us) / US_PER_MS,
                                  .decode_ms = (double)(until - first) / US_PER_MS};
 }

@@ -33,6 +33,7 @@ struct sequence {
     uint32_t n_cached;
     uint32_t n_rows; /* of the step that is being run */
     uint32_t n_resumed;
+    uint32_t n_restored; /* of n_cached: from a snapshot */
     uint32_t max_tokens;
     struct engine_sampling sampling;
     struct stop_rules *stop;

@@ -59,6 +59,24 @@ TEST(stop_signals_finish_the_token_and_the_next_run_goes_on_from_there)
     check_answers("stop.db", calm);
 }
 
+/* A stop keeps what was computed; the next run takes it up, and the file goes with the job. */
+TEST(stop_keeps_the_state_of_requests_and_the_next_run_takes_it_up)
+{
+    char *calm = prepare("kept.db");
+    struct queue *q = drill_open("kept.db");
+    pid_t pid = drill_start("kept.db", DRILL_RUN "--slots 4 --snapshot-after 0 2>>err.txt");
+    drill_until_progress(q, 1);
+    kill(pid, SIGTERM);
+    CHECK_INT(drill_wait(pid), 0);
+    queue_close(q);
+    CHECK_INT(drill_count("err.txt", "is kept"), 4);
+    CHECK_INT(access("kept.db-snapshots", F_OK), 0);
+    CHECK_INT(drill("kept.db", DRILL_RUN "--slots 4 --drain 2>>err.txt"), 0);
+    CHECK_INT(drill_count("err.txt", "goes on after"), 4);
+    CHECK_INT(rmdir("kept.db-snapshots"), 0); /* empty */
+    check_answers("kept.db", calm);
+}
+
 /* Whether anybody has committed since the last call. */
 static bool changed(struct queue_watch *watch)
 {
