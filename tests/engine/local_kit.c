@@ -5,7 +5,7 @@
 
 #include "tests/test.h"
 
-static void run_mkmodel(const char *format, const char *path)
+static void run_mkmodel(const char *format, const char *pre, const char *path)
 {
     char tool[4200];
     snprintf(tool, sizeof(tool), "%s", test_program());
@@ -15,9 +15,9 @@ static void run_mkmodel(const char *format, const char *path)
     pid_t pid = fork();
     CHECK(pid >= 0);
     if (pid == 0) {
-        execl(tool, "mkmodel", "--arch", "llama", "--type", format, "--layers", "2", "--embd",
-              "256", "--heads", "4", "--kv-heads", "2", "--head-dim", "64", "--ff", "512", "--ctx",
-              "512", "--vocab", "600", "--seed", "7", "-o", path, (char *)NULL);
+        execl(tool, "mkmodel", "--arch", "llama", "--type", format, "--pre", pre, "--layers", "2",
+              "--embd", "256", "--heads", "4", "--kv-heads", "2", "--head-dim", "64", "--ff", "512",
+              "--ctx", "512", "--vocab", "600", "--seed", "7", "-o", path, (char *)NULL);
         _exit(127);
     }
     int status = 0;
@@ -30,7 +30,15 @@ const char *kit_model(const char *format, char path[4096])
 {
     snprintf(path, 4096, "%.3000s/%.20s.gguf", test_dir(), format);
     if (access(path, R_OK) != 0)
-        run_mkmodel(format, path);
+        run_mkmodel(format, "default", path);
+    return path;
+}
+
+const char *kit_thinking_model(char path[4096])
+{
+    snprintf(path, 4096, "%.3000s/thinking.gguf", test_dir());
+    if (access(path, R_OK) != 0)
+        run_mkmodel("F16", "kimi-k2", path);
     return path;
 }
 
@@ -81,6 +89,8 @@ static void take(struct kit_result *res, const struct engine_event *event)
         CHECK(res->n_tokens < ARRAY_LEN(res->token));
         res->token[res->n_tokens++] = event->token;
         append(res->streamed, sizeof(res->streamed), &res->n_streamed, event->text);
+        append(res->streamed_thought, sizeof(res->streamed_thought), &res->n_streamed_thought,
+               event->reasoning);
         break;
     case ENGINE_EVENT_PREFILL:
         CHECK(event->prefilled > res->prefilled && event->prefilled <= event->prompt_tokens);
@@ -88,6 +98,8 @@ static void take(struct kit_result *res, const struct engine_event *event)
         break;
     case ENGINE_EVENT_DONE:
         append(res->text, sizeof(res->text), &res->n_text, event->text);
+        append(res->thought, sizeof(res->thought), &res->n_thought, event->reasoning);
+        res->in_thought = event->in_thought;
         res->finish = event->finish;
         res->detail = event->detail;
         res->usage = event->usage;
@@ -136,6 +148,11 @@ void kit_check_same(const struct kit_result *got, const struct kit_result *want,
     }
     if (got->n_text != want->n_text || memcmp(got->text, want->text, want->n_text) != 0)
         test_fail(__FILE__, __LINE__, "%s: \"%s\", want \"%s\"", what, got->text, want->text);
+    if (got->n_thought != want->n_thought ||
+        memcmp(got->thought, want->thought, want->n_thought) != 0)
+        test_fail(__FILE__, __LINE__, "%s: thought \"%s\", want \"%s\"", what, got->thought,
+                  want->thought);
+    CHECK_INT(got->usage.reasoning_tokens, want->usage.reasoning_tokens);
     CHECK_INT(got->finish, want->finish);
     CHECK_INT(got->detail, want->detail);
 }

@@ -14,6 +14,8 @@
  * 256, context 512, matrices of that format. Returns its path.
  */
 const char *kit_model(const char *format, char path[4096]);
+/* The same in F16 with the markers of Kimi-K3 in its vocabulary: for the chat format kimi-k3. */
+const char *kit_thinking_model(char path[4096]);
 
 /* Options filled in for a made model: 2 threads, a ledger of 1 GiB made by kit_open. */
 struct kit_engine {
@@ -31,6 +33,11 @@ struct kit_result {
     size_t n_text;
     char streamed[8192]; /* the texts of TOKEN, one after the other */
     size_t n_streamed;
+    char thought[8192]; /* of DONE; and what of it the TOKENs gave */
+    size_t n_thought;
+    char streamed_thought[8192];
+    size_t n_streamed_thought;
+    bool in_thought;
     enum engine_finish finish;
     enum engine_finish_detail detail;
     struct engine_usage usage;
@@ -44,7 +51,7 @@ struct kit_result {
  * request i, whatever its tag. Steps are counted by the engine.
  */
 void kit_run(struct engine *en, const struct engine_request *r, size_t n, struct kit_result *ret);
-/* Same tokens, text and end; says what differs. */
+/* Same tokens, text, thought and end; says what differs. */
 void kit_check_same(const struct kit_result *got, const struct kit_result *want, const char *what);
 
 #endif
