@@ -28,7 +28,21 @@ struct evaluation {
 
 /* ------------------------------------------------------------------ the text */
 
-static int read_ids(struct evaluation *v, struct error *e)
+/* While ids are made there are the text, and its ids twice: in bytes hardly more than four texts. */
+#define TOKENISING_FACTOR 4u
+
+static int text_bytes(const char *path, uint64_t *ret, struct error *e)
+{
+    struct file f;
+    int rc = file_open(&f, path, e);
+    if (rc < 0)
+        return rc;
+    *ret = f.size;
+    file_close(&f);
+    return 0;
+}
+
+static int tokenise(struct evaluation *v, struct error *e)
 {
     struct buf text;
     buf_init(&text, TEXT_MAX_BYTES);
@@ -40,6 +54,21 @@ static int read_ids(struct evaluation *v, struct error *e)
     if (rc == 0)
         rc = engine_tokenize(v->model, s, false, true, &v->ids, e);
     buf_release(&text);
+    return rc;
+}
+
+static int read_ids(struct evaluation *v, struct error *e)
+{
+    uint64_t bytes = 0;
+    int rc = text_bytes(v->o->text_path, &bytes, e);
+    if (rc < 0)
+        return rc;
+    bytes *= TOKENISING_FACTOR;
+    rc = ledger_reserve(v->ledger, LEDGER_IO, bytes, "the text", e);
+    if (rc < 0)
+        return rc;
+    rc = tokenise(v, e);
+    ledger_return(v->ledger, LEDGER_IO, bytes);
     if (rc == 0)
         rc = ledger_reserve(v->ledger, LEDGER_IO, v->ids.len, "the ids of the text", e);
     v->ids_bytes = rc == 0 ? v->ids.len : 0;

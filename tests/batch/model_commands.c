@@ -181,3 +181,28 @@ TEST(inspect_says_what_a_dense_model_is_made_of)
     CHECK_INT(makeup(json, "cache_bytes_per_token"), 3 * (64 + 64) * 4);
     cJSON_Delete(json);
 }
+TEST(inspect_says_what_a_model_is_made_of)
+{
+    mkmodel("--arch qwen3moe --vocab 300 --layers 3 --embd 256 --heads 4 --kv-heads 2 --head-dim 32"
+            " --experts 8 --used 3 --expert-ff 256 --type F32 --expert-type Q4_0 --tied -o m.gguf");
+    cJSON *json = inspect("m.gguf");
+    const double expert = 3 * 256 * 256;
+    const double trunk = 300 * 256 + 256 + 3 * (256 * (128 + 64 + 64 + 128 + 8) + 2 * 256 + 2 * 32);
+    CHECK_INT(makeup(json, "gqa_layers"), 3);
+    CHECK_INT(makeup(json, "moe_layers"), 3);
+    CHECK_INT(makeup(json, "dense_layers"), 0);
+    CHECK_INT(makeup(json, "experts"), 8);
+    CHECK_INT(makeup(json, "experts_used"), 3);
+    CHECK_INT(makeup(json, "smallest_expert_bytes"), expert / 32 * 18);
+    CHECK_INT(makeup(json, "experts_bytes"), 3 * 8 * expert / 32 * 18);
+    CHECK_INT(makeup(json, "experts_read_bytes"), 3 * 3 * expert / 32 * 18);
+    CHECK_INT(makeup(json, "trunk_weights"), trunk);
+    CHECK_INT(makeup(json, "trunk_bytes"), trunk * 4);
+    CHECK_INT(makeup(json, "trunk_read_bytes"), trunk * 4); /* tied: the embedding is the output */
+    CHECK_INT(makeup(json, "cache_bytes_per_token"), 3 * (64 + 64) * 2);
+    CHECK_INT(makeup(json, "recurrent_bytes_per_sequence"), 0);
+    cJSON_Delete(json);
+    json = inspect("m.gguf --exact");
+    CHECK_INT(makeup(json, "cache_bytes_per_token"), 3 * (64 + 64) * 4);
+    cJSON_Delete(json);
+}
