@@ -42,7 +42,7 @@ OPENMP_pthread := -pthread
 
 CFLAGS ?=
 CFLAGS_ALL = -std=c11 -D_GNU_SOURCE -I. $(OPT_$(FLAVOUR)) -ffp-contract=off -fno-math-errno \
-  -fno-strict-aliasing -DCJSON_HIDE_SYMBOLS $(WARN) $(ISA) $(OPENMP_$(PARALLEL)) $(EXTRA) $(CFLAGS)
+  -fno-strict-aliasing -DCJSON_HIDE_SYMBOLS $(WARN) $(ISA_FLAGS) $(OPENMP_$(PARALLEL)) $(EXTRA) $(CFLAGS)
 LDLIBS_ALL = $(OPT_$(FLAVOUR)) $(OPENMP_$(PARALLEL)) -pthread $(LDFLAGS) \
   -lsqlite3 -lcjson -luuid -lpcre2-8 -lmd -lm
 
@@ -58,9 +58,9 @@ endif
 ISA_avx2 := -mavx2 -mfma -mf16c
 ISA_avx512 := $(ISA_avx2) -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni
 OPT_KERNELS := $(if $(filter release,$(FLAVOUR)),-O3)
-$(B)/engine/kernels/cpu/generic/%.o: ISA = $(OPT_KERNELS)
-$(B)/engine/kernels/cpu/avx2/%.o: ISA = $(ISA_avx2) $(OPT_KERNELS)
-$(B)/engine/kernels/cpu/avx512/%.o: ISA = $(ISA_avx512) $(OPT_KERNELS)
+$(B)/engine/kernels/cpu/generic/%.o: ISA_FLAGS = $(OPT_KERNELS)
+$(B)/engine/kernels/cpu/avx2/%.o: ISA_FLAGS = $(ISA_avx2) $(OPT_KERNELS)
+$(B)/engine/kernels/cpu/avx512/%.o: ISA_FLAGS = $(ISA_avx512) $(OPT_KERNELS)
 
 find_c = $(sort $(shell find $(1) -name '*.c' 2>/dev/null))
 BASE_SRC := $(filter-out base/parallel_omp.c base/parallel_pthread.c,$(call find_c,base)) base/parallel_$(PARALLEL).c
@@ -177,11 +177,16 @@ bench: benches ## build the benchmarks and run the tokens/s one [MODEL=file.gguf
 bench-kernels: $(B)/bench/kernels ## bytes and operations a second of every kernel, as CSV [ARGS="--threads 1"]
 	@$(B)/bench/kernels $(ARGS)
 
-bench-peer: benches ## beside llama.cpp, interleaved: PEER=folder of its programs [MODEL=] [REPEATS=5]
-	sh bench/peer.sh "$(PEER)" "$(or $(MODEL),$$(sh tools/get-demo-model.sh))" $(REPEATS)
+bench-models: $(B)/tools/mkmodel ## write the 1 GB models of bench-peer MODELS=all to $BENCH_MODELS (~/.cache/nocturne/bench)
+	@sh bench/models.sh $(B)/tools/mkmodel
 
-eval-peer: all ## perplexity beside llama.cpp: PEER=folder of its programs [MODEL=]
-	sh bench/perplexity.sh "$(PEER)" "$(or $(MODEL),$$(sh tools/get-demo-model.sh))"
+bench-peer: benches ## beside llama.cpp, interleaved: PEER=folder of its programs [MODEL=|MODELS=all] [REPEATS=5] [ISA=]
+ifeq ($(MODELS),all)
+	@SECONDS_A_MODEL=$${SECONDS_A_MODEL:-150} REPEATS=$(or $(REPEATS),5) ISA=$(ISA) sh bench/peer.sh "$(PEER)" \
+	  "$$(sh tools/get-demo-model.sh)" $$($(MAKE) -s --no-print-directory bench-models)
+else
+	@REPEATS=$(or $(REPEATS),5) ISA=$(ISA) sh bench/peer.sh "$(PEER)" "$(or $(MODEL),$$(sh tools/get-demo-model.sh))"
+endif
 
 lint: export LINT_CFLAGS := $(CFLAGS_ALL)
 lint: $(B)/queue/schema_gen.h ## layers, sizes, banned calls, format, clang-tidy, cppcheck [STAGE=name]

@@ -17,6 +17,7 @@ struct bench {
     const char *path, *isa;
     int threads;
     uint32_t prefill, decode, chunk;
+    uint32_t depth; /* the position that decoding starts at; UINT32_MAX: after the prefill */
     bool exact;
     struct model model;
     struct gguf *gguf;
@@ -32,7 +33,6 @@ static int open_model(struct bench *b, struct error *e)
     int rc = gguf_open(&b->gguf, b->path, e);
     if (rc != 0 || (rc = model_bind(&b->model, b->gguf, e)) != 0)
         return rc;
-    const struct hparams *hp = &b->model.hp;
     uint32_t positions = b->prefill + b->decode + 1;
     struct kv_shape shape = model_kv_shape(&b->model, b->exact);
     struct model_load_options load = {.ledger = b->ledger};
@@ -65,13 +65,14 @@ static int run_rows(struct bench *b, uint32_t from, uint32_t n, int slot, struct
 static int run(struct bench *b, struct error *e)
 {
     int slot = kv_reserve(b->kv, b->prefill + b->decode);
+    uint32_t depth = b->depth < b->prefill ? b->depth : b->prefill;
     int rc = run_rows(b, 0, 1, slot, e); /* warm */
     int64_t t0 = clock_mono_us();
     for (uint32_t at = 0; rc == 0 && at < b->prefill; at += b->chunk)
         rc = run_rows(b, at, b->prefill - at < b->chunk ? b->prefill - at : b->chunk, slot, e);
     int64_t t1 = clock_mono_us();
     for (uint32_t i = 0; rc == 0 && i < b->decode; i++)
-        rc = run_rows(b, b->prefill + i, 1, slot, e);
+        rc = run_rows(b, depth + i, 1, slot, e);
     int64_t t2 = clock_mono_us();
     b->prefill_s = (double)(t1 - t0) / 1e6;
     b->decode_s = (double)(t2 - t1) / 1e6;
@@ -87,7 +88,11 @@ static uint32_t number(const char *text, uint32_t max)
 
 int main(int argc, char **argv)
 {
-    struct bench b = {.threads = parallel_cores(), .prefill = 512, .decode = 128, .chunk = 256};
+    struct bench b = {.threads = parallel_cores(),
+                      .prefill = 512,
+                      .decode = 128,
+                      .chunk = 256,
+                      .depth = UINT32_MAX};
     struct error e = {0};
     for (int i = 1; i < argc; i++) {
         const char *next = i + 1 < argc ? argv[i + 1] : NULL;
@@ -101,6 +106,8 @@ int main(int argc, char **argv)
             b.prefill = number(next, 1u << 20), i++;
         else if (strcmp(argv[i], "--decode") == 0)
             b.decode = number(next, 1u << 20), i++;
+        else if (strcmp(argv[i], "--depth") == 0)
+            b.depth = next ? (uint32_t)strtoul(next, NULL, 10) : 0, i++;
         else if (strcmp(argv[i], "--chunk") == 0)
             b.chunk = number(next, 4096), i++;
         else if (strcmp(argv[i], "--isa") == 0)
@@ -109,8 +116,8 @@ int main(int argc, char **argv)
             b.path = argv[i];
     }
     if (!b.path) {
-        fputs("usage: tokens MODEL [--threads N] [--prefill N] [--decode N] [--chunk N]"
-              " [--isa NAME] [--exact] [--header]\n",
+        fputs("usage: tokens MODEL [--threads N] [--prefill N] [--decode N] [--depth N]"
+              " [--chunk N] [--isa NAME] [--exact] [--header]\n",
               stderr);
         return 2;
     }
