@@ -192,11 +192,14 @@ void block_mla(struct forward *f, uint32_t il, const struct block *b)
     const struct linear out = {&l->out, NULL, f->delta, hp->n_embd};
 
     norm_rows(f, b->in, &l->attn_norm, f->norm, b->n);
+    trace_rows(f, "attn_norm", il, f->norm, hp->n_embd, b->n);
     project(f, l, b->n);
     parallel_for(b->n, 1, prepare_range, &loop);
     parallel_for(l->k_b.n_rows, HEADS_GRAIN, heads_range, &keys);
     attend_rows(f, b, &attention);
     parallel_for(l->v_b.n_rows, HEADS_GRAIN, heads_range, &values);
+    trace_rows(f, l->attn_gate.data ? "mla_gated" : "mla_heads", il, f->att, out_stride, b->n);
     linear_group(f, f->att, out_stride, b->n, &out, 1);
+    trace_rows(f, "mla_out", il, f->delta, hp->n_embd, b->n);
     add_rows(f, b->x, f->delta, b->n);
 }

@@ -1,0 +1,74 @@
+#include "tests/engine/step_kit.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/test.h"
+
+const char *step_kit_model(const char *name, const char *arguments, char path[4096])
+{
+    char command[8192];
+    const char *program = test_program();
+    int folder = (int)(strrchr(program, '/') - program);
+    snprintf(path, 4096, "%.3000s/%.60s.gguf", test_dir(), name);
+    if (access(path, R_OK) == 0)
+        return path;
+    snprintf(command, sizeof(command), "%.*s/tools/mkmodel %s -o %s", folder, program, arguments,
+             path);
+    int status = system(command);
+    if (status != 0)
+        test_fail(__FILE__, __LINE__, "%s: exit status %d", command, WEXITSTATUS(status));
+    return path;
+}
+
+void step_kit_open(struct step_kit *k, const char *path, const struct step_kit_options *o)
+{
+    struct error e = {0};
+    const struct kernels *kernels = NULL;
+    *k = (struct step_kit){0};
+    CHECK_OK(ledger_new(&k->ledger, (uint64_t)4 << 30, &e), &e);
+    CHECK_OK(gguf_open(&k->gguf, path, &e), &e);
+    CHECK_OK(model_bind(&k->model, k->gguf, &e), &e);
+    CHECK_OK(model_load(&k->model, &(struct model_load_options){.ledger = k->ledger}, &e), &e);
+    if (o->change)
+        o->change(&k->model);
+    CHECK_OK(kernels_pick(o->isa, &kernels, &e), &e);
+    const struct kv_shape shape = model_kv_shape(&k->model, !o->isa);
+    CHECK_OK(kv_pool_new(&k->kv, k->ledger, &shape, 2 * kv_sequence_bytes(&shape, o->positions), 2,
+                         o->positions, &e),
+             &e);
+    const struct forward_options fo = {.model = &k->model,
+                                       .kv = k->kv,
+                                       .kernels = kernels,
+                                       .ledger = k->ledger,
+                                       .exact = !o->isa,
+                                       .max_rows = o->max_rows,
+                                       .max_logits = o->max_logits,
+                                       .trace = o->trace,
+                                       .trace_context = o->trace_context};
+    CHECK_OK(forward_new(&k->forward, &fo, &e), &e);
+}
+
+void step_kit_close(struct step_kit *k)
+{
+    forward_free(k->forward);
+    kv_pool_free(k->kv);
+    model_release(&k->model);
+    gguf_close(k->gguf);
+    CHECK_INT(ledger_total(k->ledger), 0);
+    ledger_free(k->ledger);
+}
+
+void step_kit_run(struct step_kit *k, int slot, const int32_t *ids, uint32_t first, uint32_t n,
+                  uint32_t want)
+{
+    struct step_row rows[512];
+    struct error e = {0};
+    CHECK(n <= ARRAY_LEN(rows));
+    for (uint32_t i = 0; i < n; i++)
+        rows[i] = (struct step_row){.token = ids[first + i],
+                                    .position = first + i,
+                                    .slot = slot,
+                                    .want_logits = i + want >= n};
+    CHECK_OK(forward_step(k->forward, rows, n, &e), &e);
+}
