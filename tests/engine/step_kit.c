@@ -13,8 +13,8 @@ const char *step_kit_model(const char *name, const char *arguments, char path[40
     snprintf(path, 4096, "%.3000s/%.60s.gguf", test_dir(), name);
     if (access(path, R_OK) == 0)
         return path;
-    snprintf(command, sizeof(command), "%.*s/tools/mkmodel %s -o %s", folder, program, arguments,
-             path);
+    snprintf(command, sizeof(command), "%.*s/tools/mkmodel %s -o %s >mkmodel.out", folder, program,
+             arguments, path);
     int status = system(command);
     if (status != 0)
         test_fail(__FILE__, __LINE__, "%s: exit status %d", command, WEXITSTATUS(status));

@@ -7,6 +7,7 @@
 /* Writes test_dir()/NAME.gguf with tools/mkmodel and these arguments unless it is there; its path. */
 const char *step_kit_model(const char *name, const char *arguments, char path[4096]);
 
+/* Stays where it is: the forward pass points into it. */
 struct step_kit {
     struct gguf *gguf;
     struct model model;

@@ -1,0 +1,171 @@
+/*
+ * Every architecture at the level of steps: the bits of a row's logits do not depend on how the prompt
+ * was cut into steps, on the threads, or on another sequence's rows in the same steps.
+ */
+#include "base/alloc.h"
+#include "base/cpu.h"
+#include "base/parallel.h"
+#include "tests/engine/step_kit.h"
+#include "tests/test.h"
+
+#define N_IDS 70 /* more than a page and than a block of rows */
+#define KEPT 4   /* last rows that are compared */
+
+struct architecture {
+    const char *name, *arguments;
+};
+
+static void make_ids(int32_t ids[N_IDS], uint32_t vocab, uint32_t salt)
+{
+    for (uint32_t i = 0; i < N_IDS; i++)
+        ids[i] = (int32_t)((i * 37 + 11 + salt * 101) % vocab);
+}
+
+/* Rows [first, first + n) of a sequence at the end of a step that is being put together. */
+static void add_rows(struct step_row *rows, uint32_t *n_rows, const int32_t *ids, int slot,
+                     uint32_t first, uint32_t n)
+{
+    for (uint32_t i = first; i < first + n; i++)
+        rows[(*n_rows)++] = (struct step_row){
+            .token = ids[i], .position = i, .slot = slot, .want_logits = i + KEPT >= N_IDS};
+}
+
+/* Logits of the step's last rows, as far as they are among a sequence's last ones. */
+static void keep(const struct step_kit *k, const struct step_row *rows, uint32_t n_rows, int slot,
+                 float *kept)
+{
+    const uint32_t n_vocab = k->model.hp.n_vocab;
+    uint32_t at = 0;
+    for (uint32_t r = 0; r < n_rows; r++) {
+        if (!rows[r].want_logits)
+            continue;
+        const float *logits = forward_logits(k->forward, at++);
+        if (rows[r].slot == slot)
+            memcpy(kept + (size_t)(rows[r].position + KEPT - N_IDS) * n_vocab, logits,
+                   n_vocab * sizeof(float));
+    }
+}
+
+static void open_kit(struct step_kit *k, const struct architecture *a, const char *isa, int threads)
+{
+    char path[4096];
+    const struct step_kit_options o = {
+        .isa = isa, .max_rows = 2 * N_IDS, .max_logits = 2 * KEPT, .positions = N_IDS};
+    CHECK_INT(parallel_set_threads(threads), 0);
+    step_kit_open(k, step_kit_model(a->name, a->arguments, path), &o);
+}
+
+/* The last logits [KEPT][n_vocab] of one sequence in steps of `chunk` rows. */
+static float *run_alone(struct step_kit *k, uint32_t salt, uint32_t chunk)
+{
+    int32_t ids[N_IDS];
+    struct step_row rows[N_IDS];
+    struct error e = {0};
+    float *kept = mem_array((size_t)KEPT * k->model.hp.n_vocab, sizeof(*kept));
+    make_ids(ids, k->model.hp.n_vocab, salt);
+    int slot = kv_reserve(k->kv, N_IDS);
+    for (uint32_t at = 0; at < N_IDS; at += chunk) {
+        uint32_t n = 0;
+        add_rows(rows, &n, ids, slot, at, MIN_OF(chunk, N_IDS - at));
+        CHECK_OK(forward_step(k->forward, rows, n, &e), &e);
+        keep(k, rows, n, slot, kept);
+    }
+    kv_release(k->kv, slot);
+    return kept;
+}
+
+/* Two sequences whose rows share steps, 3 of the first and 5 of the second as long as there are. */
+static void run_together(struct step_kit *k, float *kept[2])
+{
+    static const uint32_t chunk[2] = {3, 5};
+    int32_t ids[2][N_IDS];
+    uint32_t at[2] = {0};
+    int slot[2];
+    struct step_row rows[8];
+    struct error e = {0};
+    for (int s = 0; s < 2; s++) {
+        make_ids(ids[s], k->model.hp.n_vocab, (uint32_t)s);
+        slot[s] = kv_reserve(k->kv, N_IDS);
+        kept[s] = mem_array((size_t)KEPT * k->model.hp.n_vocab, sizeof(float));
+    }
+    while (at[0] < N_IDS || at[1] < N_IDS) {
+        uint32_t n_rows = 0;
+        for (int s = 0; s < 2; s++) {
+            uint32_t n = MIN_OF(chunk[s], N_IDS - at[s]);
+            add_rows(rows, &n_rows, ids[s], slot[s], at[s], n);
+            at[s] += n;
+        }
+        CHECK_OK(forward_step(k->forward, rows, n_rows, &e), &e);
+        for (int s = 0; s < 2; s++)
+            keep(k, rows, n_rows, slot[s], kept[s]);
+    }
+    kv_release(k->kv, slot[0]);
+    kv_release(k->kv, slot[1]);
+}
+
+static void check_same(const struct step_kit *k, const float *got, const float *want,
+                       const char *what, const char *isa, uint32_t chunk)
+{
+    const size_t n = (size_t)KEPT * k->model.hp.n_vocab;
+    for (size_t i = 0; i < n; i++)
+        CHECK(isfinite(want[i]));
+    if (memcmp(got, want, n * sizeof(float)) != 0)
+        test_fail(__FILE__, __LINE__, "%s, %s, chunk %u: other bits", what, isa ? isa : "exact",
+                  chunk);
+}
+
+static void check_architecture(const struct architecture *a, const char *isa)
+{
+    static const uint32_t chunks[] = {1, 2, 3, 5, 64};
+    struct step_kit k;
+    open_kit(&k, a, isa, 1);
+    float *want[2] = {run_alone(&k, 0, N_IDS), run_alone(&k, 1, N_IDS)};
+    CHECK(memcmp(want[0], want[1], KEPT * k.model.hp.n_vocab * sizeof(float)) != 0);
+    for (size_t c = 0; c < ARRAY_LEN(chunks); c++) {
+        step_kit_close(&k);
+        open_kit(&k, a, isa, c == 0 ? 3 : 1);
+        float *got = run_alone(&k, 0, chunks[c]);
+        check_same(&k, got, want[0], a->name, isa, chunks[c]);
+        mem_free(got);
+    }
+    float *together[2];
+    run_together(&k, together);
+    for (int s = 0; s < 2; s++) {
+        check_same(&k, together[s], want[s], a->name, isa, 0);
+        mem_free(together[s]);
+        mem_free(want[s]);
+    }
+    step_kit_close(&k);
+}
+
+static void check_every_mode(const char *name, const char *arguments)
+{
+    const struct architecture a = {name, arguments};
+    struct cpu cpu;
+    cpu_detect(&cpu);
+    check_architecture(&a, NULL);
+    for (size_t i = 0; kernels_all[i]; i++) {
+        if (kernels_all[i]->supported(&cpu))
+            check_architecture(&a, kernels_all[i]->name);
+    }
+}
+
+TEST(steps_same_bits_of_llama_with_experts)
+{
+    check_every_mode("llama-experts", "--arch llama --experts 4 --used 2 --type Q4_0");
+}
+
+TEST(steps_same_bits_of_qwen3moe)
+{
+    check_every_mode("qwen3moe", "--arch qwen3moe --type Q5_0 --expert-type IQ1_S");
+}
+
+TEST(steps_same_bits_of_deepseek2)
+{
+    check_every_mode("deepseek2", "--arch deepseek2 --type Q4_K");
+}
+
+TEST(steps_same_bits_of_deepseek2_in_older_files)
+{
+    check_every_mode("old", "--arch deepseek2 --legacy --q-lora 0 --softmax --type Q8_0");
+}
