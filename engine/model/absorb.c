@@ -108,12 +108,12 @@ int model_absorb(struct model *m, struct error *e)
         return error_set(e, ERROR_NOMEM, "no memory for a row of attn_kv_b");
     int rc = ledger_alloc(m->ledger, LEDGER_TRUNK, m->repacked_bytes, "absorbed attn_kv_b",
                           &m->repacked, e);
-    char *keys = m->repacked;
+    float *keys = m->repacked;
     for (uint32_t il = 0; rc == 0 && il < m->hp.n_layers; il++) {
         if (!(m->layers[il].parts & PART_EXPANDED))
             continue;
-        absorb_layer(&m->hp, &m->layers[il], (float *)keys, row);
-        keys += k_b_bytes(&m->hp);
+        absorb_layer(&m->hp, &m->layers[il], keys, row);
+        keys += k_b_bytes(&m->hp) / sizeof(float);
     }
     mem_free(row);
     return rc;

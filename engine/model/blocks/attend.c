@@ -94,8 +94,9 @@ static size_t list_queries(const struct attend_loop *l, const struct query_group
         size_t row = g->tile->first + r;
         uint32_t n_keys = l->b->rows[row].position + 1 - page * KV_PAGE;
         for (uint32_t h = 0; h < g->n_heads; h++, n++) {
-            queries[n].q = a->q + (row * a->n_heads + g->first_head + h) * a->k_dim;
-            queries[n].n_keys = MIN_OF(n_keys, (uint32_t)KV_PAGE);
+            const float *q = a->q + (row * a->n_heads + g->first_head + h) * a->k_dim;
+            queries[n] =
+                (struct attention_query){.q = q, .n_keys = MIN_OF(n_keys, (uint32_t)KV_PAGE)};
         }
     }
     return n;
@@ -139,11 +140,12 @@ static void attend_page(const struct attend_loop *l, const struct query_group *g
     while (rows[first_row].position < page * KV_PAGE)
         first_row++;
     p.queries = queries;
-    p.n_queries = list_queries(l, g, page, first_row, queries);
-    for (size_t i = 0; i < p.n_queries; i++)
+    const size_t n = list_queries(l, g, page, first_row, queries);
+    p.n_queries = n;
+    for (size_t i = 0; i < n; i++)
         queries[i].acc = acc + i * ATTENTION_PADDED(l->a->v_dim);
     l->f->attention_page(&p);
-    for (size_t i = 0; i < p.n_queries; i++)
+    for (size_t i = 0; i < n; i++)
         merge_page(l, &sums[first_row * g->n_heads + i], &queries[i]);
 }
 
@@ -167,7 +169,7 @@ static void attend(const struct attend_loop *l, const struct query_group *g, flo
 {
     const uint32_t v_dim = l->a->v_dim;
     float *acc = scratch, *sum_acc = scratch + scratch_floats(v_dim);
-    struct query_sum sums[ATTENTION_QUERIES];
+    struct query_sum sums[ATTENTION_QUERIES] = {0};
     for (size_t i = 0; i < (size_t)g->tile->n * g->n_heads; i++) {
         sums[i] = (struct query_sum){-INFINITY, 0, sum_acc + i * v_dim};
         memset(sums[i].acc, 0, v_dim * sizeof(float));
