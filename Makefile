@@ -171,10 +171,12 @@ demo: deps ## the main job on real input: build, fetch a small model, summarise 
 	@$(MAKE) --no-print-directory all
 	@sh examples/demo.sh "$(or $(MODEL),$$(sh tools/get-demo-model.sh))"
 
+# Threads of benchmarks spin as little as the program's do (batch/main.c).
+bench bench-kernels: export GOMP_SPINCOUNT := 1000
 bench: benches ## build the benchmarks and run the tokens/s one [MODEL=file.gguf]
 	$(B)/bench/tokens --header "$(or $(MODEL),$$(sh tools/get-demo-model.sh))"
 
-bench-kernels: $(B)/bench/kernels ## bytes and operations a second of every kernel, as CSV [ARGS="--threads 1"]
+bench-kernels: $(B)/bench/kernels ## bytes and operations a second of every kernel and ISA, as CSV [ARGS="--threads 1 --isa avx2 --format Q4_K"]
 	@$(B)/bench/kernels $(ARGS)
 
 bench-models: $(B)/tools/mkmodel ## write the 1 GB models of bench-peer MODELS=all to $BENCH_MODELS (~/.cache/nocturne/bench)

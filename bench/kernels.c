@@ -1,8 +1,11 @@
 /*
  * kernels [--isa NAME] [--threads N] [--format NAME] [--seconds S]
  *
- * Matrix products of every format, for few and for many activation rows, as CSV: weight bytes and
- * operations a second, beside the memory bandwidth that plain reading reaches in the same run.
+ * Matrix products of every format and instruction set that this processor has, for few and for many
+ * activation rows, as CSV: weight bytes and operations a second, beside the memory bandwidth that a
+ * plain read loop reaches with the same threads just before, and for one row the percentage of it.
+ * After them attention over pages (format "attention KEYS/VALUES" by dimensions; rows are queries that
+ * share a page; bytes are those of the cache).
  * Weights are taken in slices, one after another out of more than the last-level cache holds, and the
  * best slice counts: on a machine that others use too, that is the one nobody disturbed.
  */
@@ -68,16 +71,15 @@ static void read_range(void *context, size_t first, size_t last, int thread)
 {
     struct read_sums *r = context;
     const uint64_t *word = (const uint64_t *)(const void *)r->w;
-    uint64_t lane[8] = {0};
-    for (size_t i = first; i < last; i++) {
-        for (size_t l = 0; l < 8; l++)
-            lane[l] += word[8 * i + l];
+    uint64_t even = 0, odd = 0;
+    for (size_t i = 8 * first; i < 8 * last; i += 8) {
+        even += (word[i] + word[i + 2]) + (word[i + 4] + word[i + 6]);
+        odd += (word[i + 1] + word[i + 3]) + (word[i + 5] + word[i + 7]);
     }
-    for (size_t l = 0; l < 8; l++)
-        r->sum[thread] += lane[l];
+    r->sum[thread] += even + odd;
 }
 
-static double measure_reading(const struct bench *b)
+static double measure_reading(const struct bench *b, uint64_t *ret_sum)
 {
     static struct read_sums r;
     double best = 1e30;
@@ -87,10 +89,19 @@ static double measure_reading(const struct bench *b)
         parallel_for(SLICE_BYTES / 64, 64, read_range, &r);
         best = fmin(best, seconds_now() - start);
     }
-    double rate = (double)SLICE_BYTES / best * 1e-9;
-    /* Printed so that the loop cannot be left out. */
-    fprintf(stderr, "read loop: %.1f GB/s (sum %016llx)\n", rate, (unsigned long long)r.sum[0]);
-    return rate;
+    *ret_sum += r.sum[0]; /* printed at the end, so that the loop cannot be left out */
+    return (double)SLICE_BYTES / best * 1e-9;
+}
+
+static void print_line(const struct bench *b, const char *format, size_t n_rows, double gbs,
+                       double gflops)
+{
+    printf("%s,%s,%d,%s,%zu,%.2f,%.1f,%.1f,", b->cpu, b->kernels->name, b->threads, format, n_rows,
+           gbs, gflops, b->read_gbs);
+    if (n_rows == 1)
+        printf("%.0f", 100 * gbs / b->read_gbs);
+    printf("\n");
+    fflush(stdout);
 }
 
 struct product_loop {
@@ -138,11 +149,8 @@ static void bench_format(const struct bench *b, const struct quant *q, size_t n_
         best = fmin(best, seconds_now() - start);
         at = at + 2 * slice_bytes > W_BYTES ? 0 : at + slice_bytes;
     }
-    double gbs = (double)slice_bytes / best * 1e-9;
-    double gflops = 2.0 * (double)n_out * N_COLS * (double)n_rows / best * 1e-9;
-    printf("%s,%s,%d,%s,%zu,%.2f,%.1f,%.1f\n", b->cpu, b->kernels->name, b->threads, q->name,
-           n_rows, gbs, gflops, b->read_gbs);
-    fflush(stdout);
+    print_line(b, q->name, n_rows, (double)slice_bytes / best * 1e-9,
+               2.0 * (double)n_out * N_COLS * (double)n_rows / best * 1e-9);
 }
 
 /* The same blocks over and over: what they hold does not change the time. */
@@ -156,17 +164,104 @@ static void fill_weights(const struct bench *b, const struct quant *q)
         memcpy(b->w + at, b->w, distinct * block);
 }
 
-static void bench_all(struct bench *b)
+struct page_loop {
+    const struct bench *b;
+    struct attention_page page; /* the first one; the others follow */
+    size_t page_bytes;
+};
+
+static void page_range(void *context, size_t first, size_t last, int thread)
 {
-    static const size_t n_rows[] = {1, 4, 64, MAX_ROWS};
-    printf("cpu,isa,threads,format,rows,weight_gb_s,gflop_s,read_gb_s\n");
+    const struct page_loop *l = context;
+    struct attention_query queries[ATTENTION_QUERIES];
+    struct attention_page p = l->page;
+    size_t acc_floats = ATTENTION_PADDED(p.v_dim);
+    float *acc = l->b->y + (size_t)thread * ATTENTION_QUERIES * acc_floats;
+    for (size_t i = 0; i < p.n_queries; i++)
+        queries[i] = (struct attention_query){
+            .q = l->b->x + i * p.k_dim, .n_keys = KV_PAGE, .acc = acc + i * acc_floats};
+    p.queries = queries;
+    for (size_t i = first; i < last; i++) {
+        p.k = (const char *)l->page.k + i * l->page_bytes;
+        p.v = (const char *)l->page.v + i * l->page_bytes;
+        l->b->kernels->attention_page(&p);
+    }
+}
+
+/* One line of CSV: as many pages of one head as a slice holds, one after another. */
+static void bench_attention(const struct bench *b, size_t k_dim, size_t v_dim, size_t n_queries)
+{
+    char name[40];
+    bool latent = v_dim < k_dim; /* the values are part of the keys */
+    size_t row_bytes = (latent ? k_dim : k_dim + v_dim) * sizeof(uint16_t);
+    struct page_loop loop = {.b = b,
+                             .page = {.n_queries = n_queries,
+                                      .k_stride_bytes = row_bytes,
+                                      .v_stride_bytes = row_bytes,
+                                      .k_dim = k_dim,
+                                      .v_dim = v_dim,
+                                      .scale = 0.1f},
+                             .page_bytes = KV_PAGE * row_bytes};
+    size_t n_pages = SLICE_BYTES / 8 / loop.page_bytes;
+    double best = 1e30;
+    size_t at = 0;
+    for (double until = seconds_now() + b->seconds; seconds_now() < until;) {
+        loop.page.k = b->w + at;
+        loop.page.v = b->w + at + (latent ? 0 : k_dim * sizeof(uint16_t));
+        double start = seconds_now();
+        parallel_for(n_pages, 1, page_range, &loop);
+        best = fmin(best, seconds_now() - start);
+        at = (at + SLICE_BYTES) % W_BYTES;
+    }
+    snprintf(name, sizeof(name), "attention %zu/%zu", k_dim, v_dim);
+    double products = (double)(n_pages * n_queries * KV_PAGE * (k_dim + v_dim));
+    print_line(b, name, n_queries, (double)(n_pages * loop.page_bytes) / best * 1e-9,
+               2 * products / best * 1e-9);
+}
+
+static void bench_table(struct bench *b, uint64_t *ret_sum)
+{
+    static const size_t n_rows[] = {1, 2, 4, 8, 64, MAX_ROWS};
+    static const size_t n_queries[] = {1, 4, ATTENTION_QUERIES};
+    static const size_t dims[][2] = {{64, 64}, {128, 128}, {576, 512}};
     for (int i = 0; i < QUANT_COUNT; i++) {
         if (b->format && quant_by_name(b->format) != quants[i])
             continue;
         fill_weights(b, quants[i]);
+        b->read_gbs = measure_reading(b, ret_sum);
         for (size_t r = 0; r < ARRAY_LEN(n_rows); r++)
             bench_format(b, quants[i], n_rows[r]);
     }
+    if (b->format)
+        return;
+    fill_weights(b, quant_by_name("F16"));
+    b->read_gbs = measure_reading(b, ret_sum);
+    for (size_t d = 0; d < ARRAY_LEN(dims); d++) {
+        for (size_t r = 0; r < ARRAY_LEN(n_queries); r++)
+            bench_attention(b, dims[d][0], dims[d][1], n_queries[r]);
+    }
+}
+
+/* isa NULL: every table that this processor can run. */
+static int bench_all(struct bench *b, const char *isa, struct error *e)
+{
+    uint64_t sum = 0;
+    int rc = isa ? kernels_pick(isa, &b->kernels, e) : 0;
+    if (rc != 0)
+        return rc;
+    printf("cpu,isa,threads,format,rows,weight_gb_s,gflop_s,read_gb_s,percent_of_read\n");
+    if (isa) {
+        bench_table(b, &sum);
+    } else {
+        for (size_t i = 0; kernels_all[i]; i++) {
+            if (kernels_pick(kernels_all[i]->name, &b->kernels, e) == 0)
+                bench_table(b, &sum);
+            else
+                fprintf(stderr, "skipped: %s\n", e->text);
+        }
+    }
+    fprintf(stderr, "sum of what was read: %016llx\n", (unsigned long long)sum);
+    return 0;
 }
 
 static int parse_options(struct bench *b, const char **ret_isa, int argc, char **argv)
@@ -190,10 +285,11 @@ static int parse_options(struct bench *b, const char **ret_isa, int argc, char *
 
 static int take_memory(struct bench *b)
 {
+    size_t acc_floats = (size_t)b->threads * ATTENTION_QUERIES * ATTENTION_PADDED(512);
     b->w = mem_alloc(W_BYTES);
     b->x = mem_array((size_t)MAX_ROWS * N_COLS, sizeof(float));
     b->x_act = mem_zalloc(MAX_ROWS * act_row_bytes(ACT_F32, N_COLS));
-    b->y = mem_array(65536, sizeof(float));
+    b->y = mem_array(MAX_OF((size_t)65536, acc_floats), sizeof(float));
     if (!b->w || !b->x || !b->x_act || !b->y)
         return -1;
     memset(b->w, 1, W_BYTES);
@@ -212,7 +308,7 @@ static void release_memory(struct bench *b)
 
 int main(int argc, char **argv)
 {
-    struct bench b = {.threads = parallel_cores(), .seconds = 0.3};
+    struct bench b = {.threads = parallel_cores(), .seconds = 0.2};
     struct error e = {0};
     const char *isa = NULL;
     if (parse_options(&b, &isa, argc, argv) != 0 || parallel_set_threads(b.threads) != 0) {
@@ -220,18 +316,11 @@ int main(int argc, char **argv)
                 "usage: kernels [--isa NAME] [--threads N] [--format NAME] [--seconds S]\n");
         return 2;
     }
-    if (kernels_pick(isa, &b.kernels, &e) != 0) {
-        fprintf(stderr, "kernels: %s\n", e.text);
-        return 2;
-    }
     read_cpu_name(b.cpu);
     int rc = take_memory(&b);
-    if (rc == 0) {
-        b.read_gbs = measure_reading(&b);
-        bench_all(&b);
-    } else {
-        fprintf(stderr, "kernels: out of memory\n");
-    }
+    rc = rc == 0 ? bench_all(&b, isa, &e) : error_set(&e, ERROR_NOMEM, "out of memory");
+    if (rc != 0)
+        fprintf(stderr, "kernels: %s\n", e.text);
     release_memory(&b);
-    return rc == 0 ? 0 : 1;
+    return rc == 0 ? 0 : error_describe(rc)->exit_status;
 }
