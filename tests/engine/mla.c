@@ -408,6 +408,18 @@ TEST(mla_with_an_output_gate)
     check_block("f32", SMALL "--type F32", NULL, gated, N_IDS, N_IDS, 1e-6);
 }
 
+/* The same of their own files. */
+TEST(mla_of_kimi)
+{
+    check_block("linear", "--arch kimi-linear --vocab 300 --layers 2 --mla-layers 0 --type Q8_0",
+                NULL, NULL, N_IDS, N_IDS, 1e-6);
+    check_block("k3", "--arch kimi-k3 --vocab 300 --layers 2 --mla-layers 0 --type Q4_K", NULL,
+                NULL, N_IDS, N_IDS, 1e-6);
+    check_block("k3-old",
+                "--arch kimi-k3 --vocab 300 --layers 2 --mla-layers 0 --legacy --type F32", NULL,
+                NULL, N_IDS, N_IDS, 1e-6);
+}
+
 /* As wide as Kimi-K3's: 96 heads of 128 + 64, rows of 512 + 64. */
 TEST(mla_at_full_width)
 {

@@ -123,7 +123,7 @@ static void check_architecture(const struct architecture *a, const char *isa)
     CHECK(memcmp(want[0], want[1], KEPT * k.model.hp.n_vocab * sizeof(float)) != 0);
     for (size_t c = 0; c < ARRAY_LEN(chunks); c++) {
         step_kit_close(&k);
-        open_kit(&k, a, isa, c == 0 ? 3 : 1);
+        open_kit(&k, a, isa, chunks[c] == 64 ? 3 : 1);
         float *got = run_alone(&k, 0, chunks[c]);
         check_same(&k, got, want[0], a->name, isa, chunks[c]);
         mem_free(got);
@@ -152,20 +152,32 @@ static void check_every_mode(const char *name, const char *arguments)
 
 TEST(steps_same_bits_of_llama_with_experts)
 {
-    check_every_mode("llama-experts", "--arch llama --experts 4 --used 2 --type Q4_0");
+    check_every_mode("llama-experts", "--arch llama --vocab 300 --experts 4 --used 2 --type Q4_0");
 }
 
 TEST(steps_same_bits_of_qwen3moe)
 {
-    check_every_mode("qwen3moe", "--arch qwen3moe --type Q5_0 --expert-type IQ1_S");
+    check_every_mode("qwen3moe", "--arch qwen3moe --vocab 300 --type Q5_0 --expert-type IQ1_S");
 }
 
 TEST(steps_same_bits_of_deepseek2)
 {
-    check_every_mode("deepseek2", "--arch deepseek2 --type Q4_K");
+    check_every_mode("deepseek2", "--arch deepseek2 --vocab 300 --type Q4_K");
 }
 
 TEST(steps_same_bits_of_deepseek2_in_older_files)
 {
-    check_every_mode("old", "--arch deepseek2 --legacy --q-lora 0 --softmax --type Q8_0");
+    check_every_mode("old",
+                     "--arch deepseek2 --vocab 300 --legacy --q-lora 0 --softmax --type Q8_0");
+}
+
+TEST(steps_same_bits_of_kimi_linear)
+{
+    check_every_mode("kimi-linear", "--arch kimi-linear --vocab 300 --type Q4_0");
+}
+
+TEST(steps_same_bits_of_kimi_k3)
+{
+    check_every_mode("kimi-k3", "--arch kimi-k3 --vocab 300 --layers 3 --experts 6 --expert-ff 64 "
+                                "--type Q8_0 --expert-type Q4_0");
 }
