@@ -206,3 +206,90 @@ TEST(inspect_says_what_a_model_is_made_of)
     CHECK_INT(makeup(json, "cache_bytes_per_token"), 3 * (64 + 64) * 4);
     cJSON_Delete(json);
 }
+
+/*
+ * The real Kimi-K3's dimensions in 34 files of holes: what engine-spec 10 says of its experts, of what
+ * a token reads and of its state, computed here from the dimensions.
+ */
+enum {
+    K3_EMBD = 7168,
+    K3_VOCAB = 163840,
+    K3_LAYERS = 93,
+    K3_MLA = 24,
+    K3_KDA = K3_LAYERS - K3_MLA,
+    K3_MOE = K3_LAYERS - 1,
+    K3_HEADS = 96,
+    K3_HEAD = 128,
+    K3_INNER = K3_HEADS * K3_HEAD,
+    K3_Q_LORA = 1536,
+    K3_KV_LORA = 512,
+    K3_ROPE = 64,
+    K3_LATENT = 3584,
+    K3_EXPERT_FF = 3072,
+    K3_EXPERTS = 896,
+    K3_USED = 16,
+    K3_SHARED_FF = 2 * K3_EXPERT_FF,
+    K3_FF = 33792
+};
+
+static void check_k3_experts(const cJSON *json)
+{
+    const double expert = 3.0 * K3_LATENT * K3_EXPERT_FF;
+    const double bytes = expert / 256 * 50; /* IQ1_S */
+    CHECK_INT(makeup(json, "experts"), K3_EXPERTS);
+    CHECK_INT(makeup(json, "experts_used"), K3_USED);
+    CHECK_INT(makeup(json, "experts_shared"), 2);
+    CHECK_INT(makeup(json, "expert_weights"), expert);
+    CHECK_INT(makeup(json, "smallest_expert_bytes"), bytes);
+    CHECK_INT(makeup(json, "largest_expert_bytes"), bytes);
+    CHECK_INT(makeup(json, "experts_bytes"), bytes * K3_EXPERTS * K3_MOE);
+    CHECK_INT(makeup(json, "experts_read_bytes"), bytes * K3_USED * K3_MOE);
+    CHECK_INT(makeup(json, "experts_read_weights"), expert * K3_USED * K3_MOE);
+}
+
+/* What every token reads beside experts: by the format that its rows fit. */
+static void check_k3_trunk(const cJSON *json)
+{
+    const double kda_float = 3 * 4 * K3_INNER + K3_HEADS + K3_INNER + K3_HEAD;
+    const double kda_narrow = (double)K3_HEAD * K3_INNER; /* rows of 128: ssm_f_b */
+    const double kda_wide = (double)K3_EMBD * (5 * K3_INNER + K3_HEAD + K3_HEADS);
+    const double mla_float = K3_Q_LORA + K3_KV_LORA;
+    const double mla_narrow = (double)K3_HEADS * K3_HEAD * K3_KV_LORA; /* attn_k_b */
+    const double mla_wide = (double)K3_EMBD * (K3_Q_LORA + K3_KV_LORA + K3_ROPE + 2 * K3_INNER) +
+                            (double)K3_Q_LORA * K3_HEADS * (K3_HEAD + K3_ROPE) +
+                            (double)K3_HEADS * K3_HEAD * K3_KV_LORA;
+    const double moe_float = (double)(K3_EMBD + 1) * K3_EXPERTS + K3_LATENT;
+    const double moe_wide = (double)K3_EMBD * (2 * K3_LATENT + 3 * K3_SHARED_FF);
+    const double wide = K3_KDA * kda_wide + K3_MLA * mla_wide + K3_MOE * moe_wide +
+                        3.0 * K3_EMBD * K3_FF + (double)K3_EMBD * K3_VOCAB;
+    const double narrow = K3_KDA * kda_narrow + K3_MLA * mla_narrow;
+    const double floats = K3_KDA * kda_float + K3_MLA * mla_float + K3_MOE * moe_float +
+                          (double)K3_EMBD * (4 * K3_LAYERS + 2);
+    const double bytes = (wide + K3_EMBD) / 256 * 144 + narrow / 32 * 22 + floats * sizeof(float);
+    CHECK_INT(makeup(json, "trunk_read_weights"), wide + narrow + floats + K3_EMBD);
+    CHECK_INT(makeup(json, "trunk_read_bytes"), bytes);
+    CHECK_INT(makeup(json, "trunk_bytes"), bytes + (K3_VOCAB - 1.0) * K3_EMBD / 256 * 144);
+}
+
+TEST(inspect_says_of_kimi_k3_what_its_dimensions_say)
+{
+    mkmodel("--like Kimi-K3 --type Q4_K --expert-type IQ1_S --sparse --shards 34 -o k3.gguf");
+    cJSON *json = inspect("k3-00001-of-00034.gguf --memory 256G --slots 1 --ctx 4096");
+    CHECK_INT(cJSON_GetNumberValue(cJSON_GetObjectItem(json, "files")), 34);
+    CHECK_INT(makeup(json, "kda_layers"), K3_KDA);
+    CHECK_INT(makeup(json, "mla_layers"), K3_MLA);
+    CHECK_INT(makeup(json, "dense_layers"), 1);
+    CHECK_INT(makeup(json, "moe_layers"), K3_MOE);
+    check_k3_experts(json);
+    check_k3_trunk(json);
+    /* latent rows in f16; in f32 a matrix a head, and three past tokens of q, k and v */
+    CHECK_INT(makeup(json, "cache_bytes_per_token"), (K3_KV_LORA + K3_ROPE) * 2 * K3_MLA);
+    CHECK_INT(makeup(json, "recurrent_bytes_per_sequence"),
+              4 * K3_KDA * (K3_INNER * K3_HEAD + 3 * 3 * K3_INNER));
+    const cJSON *plan = cJSON_GetObjectItem(json, "plan");
+    CHECK(cJSON_IsFalse(cJSON_GetObjectItem(plan, "fits")));
+    CHECK(cJSON_GetNumberValue(cJSON_GetObjectItem(plan, "state_bytes")) >
+          4096 * makeup(json, "cache_bytes_per_token") +
+              makeup(json, "recurrent_bytes_per_sequence"));
+    cJSON_Delete(json);
+}
