@@ -1,12 +1,9 @@
-/*
- * Delta attention's kernels. The oracle of the recurrence is its chunked form in f64: per chunk a
- * triangular system for the errors, then outputs and the next state from sums of outer products. It
- * shares no step with the kernels, which go token by token.
- */
+/* Delta attention's kernels, the recurrence against its chunked form. */
 #include "base/alloc.h"
+#include "tests/engine/kda_kit.h"
 #include "tests/engine/kernels.h"
 
-enum { TOKENS = 37, CHUNK = 16, DIM_MAX = 128, STRIDE = DIM_MAX + 3 };
+enum { TOKENS = 37, DIM_MAX = 128, STRIDE = DIM_MAX + 3 };
 
 struct inputs {
     float q[TOKENS * STRIDE], k[TOKENS * STRIDE], v[TOKENS * STRIDE], decay[TOKENS * STRIDE];
@@ -42,55 +39,30 @@ static struct inputs *make_inputs(size_t dim)
     return in;
 }
 
-/* Tokens [first, first + n) of the chunked form; state [dim][dim] and out [n][dim] in f64. */
-static void oracle_chunk(const struct inputs *in, size_t first, size_t n, double *state,
-                         double *out)
+/* n rows of d numbers, packed and widened. */
+static double *widen(const float *x, size_t stride, size_t n, size_t d)
+{
+    double *out = mem_array(n * d, sizeof(*out));
+    for (size_t r = 0; r < n; r++) {
+        for (size_t i = 0; i < d; i++)
+            out[r * d + i] = (double)x[r * stride + i];
+    }
+    return out;
+}
+
+static void oracle(const struct inputs *in, double *state, double *out)
 {
     const size_t d = in->dim;
-    static double passed[CHUNK][DIM_MAX]; /* sum of the logarithms of the decays */
-    static double error[CHUNK][DIM_MAX];
-    for (size_t t = 0; t < n; t++) {
-        const float *decay = in->decay + (first + t) * STRIDE;
-        const float *k = in->k + (first + t) * STRIDE, *q = in->q + (first + t) * STRIDE;
-        for (size_t i = 0; i < d; i++)
-            passed[t][i] = (t ? passed[t - 1][i] : 0) + log((double)decay[i]);
-        for (size_t j = 0; j < d; j++) {
-            error[t][j] = (double)in->v[(first + t) * STRIDE + j];
-            out[t * d + j] = 0;
-        }
-        for (size_t i = 0; i < d; i++) {
-            double left = exp(passed[t][i]);
-            for (size_t j = 0; j < d; j++) {
-                error[t][j] -= (double)k[i] * left * state[i * d + j];
-                out[t * d + j] += (double)q[i] * left * state[i * d + j];
-            }
-        }
-        for (size_t s = 0; s <= t; s++) {
-            double key = 0, query = 0;
-            for (size_t i = 0; i < d; i++) {
-                double with = exp(passed[t][i] - passed[s][i]);
-                with *= (double)in->k[(first + s) * STRIDE + i];
-                key += (double)k[i] * with;
-                query += (double)q[i] * with;
-            }
-            for (size_t j = 0; s < t && j < d; j++)
-                error[t][j] -= key * error[s][j];
-            for (size_t j = 0; j < d; j++) {
-                if (s == t)
-                    error[t][j] *= (double)in->beta[2 * (first + t)];
-                out[t * d + j] += query * error[s][j];
-            }
-        }
-    }
-    for (size_t i = 0; i < d; i++) {
-        for (size_t j = 0; j < d; j++) {
-            double x = state[i * d + j] * exp(passed[n - 1][i]);
-            for (size_t s = 0; s < n; s++)
-                x += exp(passed[n - 1][i] - passed[s][i]) *
-                     (double)in->k[(first + s) * STRIDE + i] * error[s][j];
-            state[i * d + j] = x;
-        }
-    }
+    double *x[5] = {widen(in->q, STRIDE, TOKENS, d), widen(in->k, STRIDE, TOKENS, d),
+                    widen(in->v, STRIDE, TOKENS, d), widen(in->decay, STRIDE, TOKENS, d),
+                    widen(in->beta, 2, TOKENS, 1)};
+    for (size_t i = 0; i < TOKENS * d; i++)
+        x[3][i] = log(x[3][i]);
+    const struct kda_sequence s = {
+        .q = x[0], .k = x[1], .v = x[2], .log_decay = x[3], .beta = x[4], .n = TOKENS, .d = d};
+    kda_chunked(&s, state, out);
+    for (size_t i = 0; i < 5; i++)
+        mem_free(x[i]);
 }
 
 /* The kernel over all tokens in calls of `step` tokens. */
@@ -138,14 +110,11 @@ static void kda_scan_equals_the_chunked_form(const struct kernels *k)
     for (size_t c = 0; c < sizeof(dims) / sizeof(dims[0]); c++) {
         const size_t d = dims[c];
         struct inputs *in = make_inputs(d);
-        double *want_state = mem_array(d * d, sizeof(double));
+        double *want_state = widen(in->start, d, d, d);
         double *want = mem_array(TOKENS * d, sizeof(double));
         float *state = mem_array(d * d, sizeof(float));
         float *out = mem_zalloc(TOKENS * STRIDE * sizeof(float));
-        for (size_t i = 0; i < d * d; i++)
-            want_state[i] = (double)in->start[i];
-        for (size_t t = 0; t < TOKENS; t += CHUNK)
-            oracle_chunk(in, t, TOKENS - t < CHUNK ? TOKENS - t : CHUNK, want_state, want + t * d);
+        oracle(in, want_state, want);
         scan(k, in, TOKENS, state, out);
         worst = fmax(worst, distance("output", out, STRIDE, want, TOKENS, d, 0.5));
         worst = fmax(worst, distance("state", state, d, want_state, d, d, 1.0));
