@@ -159,8 +159,10 @@ static void head(struct forward *f, const struct step_row *rows, uint32_t n)
     }
     const struct linear out = {m->tied ? &m->token_embd : &m->output, &m->output_bias, f->logits,
                                f->hp->n_vocab};
+    trace_rows(f, "result_norm", f->hp->n_layers, f->norm, n_embd, f->n_logits);
     if (f->n_logits > 0)
         linear_group(f, f->norm, n_embd, f->n_logits, &out, 1);
+    trace_rows(f, "result_output", f->hp->n_layers, f->logits, f->hp->n_vocab, f->n_logits);
 }
 
 static void for_blocks(struct forward *f, const struct step_row *rows, uint32_t n_rows, uint32_t il,
