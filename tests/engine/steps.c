@@ -1,6 +1,7 @@
 /*
  * Every architecture at the level of steps: the bits of a row's logits do not depend on how the prompt
- * was cut into steps, on the threads, or on another sequence's rows in the same steps.
+ * was cut into steps, on the threads, on another sequence's rows in the same steps, or on a state that was
+ * saved and restored on the way.
  */
 #include "base/alloc.h"
 #include "base/cpu.h"
@@ -103,6 +104,56 @@ static void run_together(struct step_kit *k, float *kept[2])
     kv_release(k->kv, slot[1]);
 }
 
+/* A saved state as one flat block, written or read from the front. */
+struct saved {
+    unsigned char *bytes;
+    size_t at, size;
+    bool restore;
+};
+
+static int copy_range(void *context, void *at, size_t bytes, struct error *e)
+{
+    struct saved *s = context;
+    (void)e;
+    CHECK(s->at + bytes <= s->size);
+    memcpy(s->restore ? at : s->bytes + s->at, s->restore ? s->bytes + s->at : at, bytes);
+    s->at += bytes;
+    return 0;
+}
+
+static void visit_all(const struct step_kit *k, int slot, uint32_t n, struct saved *s)
+{
+    struct error e = {0};
+    s->at = 0;
+    CHECK_OK(kv_visit(k->kv, slot, n, copy_range, s, &e), &e);
+    CHECK_INT(s->at, s->size);
+}
+
+/* The first sequence, saved after a third of it and taken up again in another slot after others ran. */
+static float *run_restored(struct step_kit *k, const struct kv_shape *shape)
+{
+    const uint32_t first = N_IDS / 3;
+    int32_t ids[N_IDS];
+    struct saved s = {.size = kv_saved_bytes(shape, first)};
+    float *kept = mem_array((size_t)KEPT * k->model.hp.n_vocab, sizeof(*kept));
+    s.bytes = mem_array(s.size, 1);
+    make_ids(ids, k->model.hp.n_vocab, 0);
+    int slot = kv_reserve(k->kv, N_IDS);
+    step_kit_run(k, slot, ids, 0, first, 0);
+    visit_all(k, slot, first, &s);
+    step_kit_run(k, slot, ids, first, N_IDS - first, 0);
+    int other = kv_reserve(k->kv, N_IDS);
+    kv_release(k->kv, slot);
+    step_kit_run(k, other, ids, 0, 7, 0); /* what was there before must not matter */
+    s.restore = true;
+    visit_all(k, other, first, &s);
+    step_kit_run(k, other, ids, first, N_IDS - first, KEPT);
+    memcpy(kept, forward_logits(k->forward, 0), KEPT * k->model.hp.n_vocab * sizeof(*kept));
+    kv_release(k->kv, other);
+    mem_free(s.bytes);
+    return kept;
+}
+
 static void check_same(const struct step_kit *k, const float *got, const float *want,
                        const char *what, const char *isa, uint32_t chunk)
 {
@@ -128,6 +179,10 @@ static void check_architecture(const struct architecture *a, const char *isa)
         check_same(&k, got, want[0], a->name, isa, chunks[c]);
         mem_free(got);
     }
+    const struct kv_shape shape = model_kv_shape(&k.model, !isa);
+    float *restored = run_restored(&k, &shape);
+    check_same(&k, restored, want[0], a->name, isa, N_IDS / 3);
+    mem_free(restored);
     float *together[2];
     run_together(&k, together);
     for (int s = 0; s < 2; s++) {
@@ -180,4 +235,16 @@ TEST(steps_same_bits_of_kimi_k3)
 {
     check_every_mode("kimi-k3", "--arch kimi-k3 --vocab 300 --layers 3 --experts 6 --expert-ff 64 "
                                 "--type Q8_0 --expert-type Q4_0");
+}
+
+TEST(steps_same_bits_of_kimi_linear)
+{
+    check_every_mode("kimi-linear",
+                     "--arch kimi-linear --embd 96 --heads 3 --vocab 300 --type Q8_0");
+}
+
+TEST(steps_same_bits_of_kimi_k3)
+{
+    check_every_mode("kimi-k3", "--arch kimi-k3 --embd 96 --heads 3 --vocab 300 --latent 64"
+                                " --expert-ff 64 --type Q4_0 --expert-type MXFP4");
 }
