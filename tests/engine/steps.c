@@ -228,17 +228,6 @@ TEST(steps_same_bits_of_deepseek2_in_older_files)
 
 TEST(steps_same_bits_of_kimi_linear)
 {
-    check_every_mode("kimi-linear", "--arch kimi-linear --vocab 300 --type Q4_0");
-}
-
-TEST(steps_same_bits_of_kimi_k3)
-{
-    check_every_mode("kimi-k3", "--arch kimi-k3 --vocab 300 --layers 3 --experts 6 --expert-ff 64 "
-                                "--type Q8_0 --expert-type Q4_0");
-}
-
-TEST(steps_same_bits_of_kimi_linear)
-{
     check_every_mode("kimi-linear",
                      "--arch kimi-linear --embd 96 --heads 3 --vocab 300 --type Q8_0");
 }
