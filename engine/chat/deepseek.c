@@ -4,9 +4,9 @@
  */
 #include "engine/chat/internal.h"
 
-#define USER "<｜User｜>"
-#define ASSISTANT "<｜Assistant｜>"
-#define END "<｜end▁of▁sentence｜>"
+#define USER "<\uFF5CUser\uFF5C>"
+#define ASSISTANT "<\uFF5CAssistant\uFF5C>"
+#define END "<\uFF5Cend\u2581of\u2581sentence\uFF5C>"
 #define THINK_END "</think>"
 
 /* Of several system messages the last one counts. */

@@ -74,6 +74,9 @@ static int check_length(const struct engine *en, const struct engine_request *r,
 static int encode_prompt(const struct engine *en, const struct engine_request *r,
                          struct tokens *prompt, struct error *e)
 {
+    if (!r->messages && (r->reasoning == ENGINE_REASONING_ON || r->reasoning_effort.len > 0))
+        return error_set(e, ERROR_UNSUPPORTED,
+                         "reasoning: a prompt that is plain text has no chat format to think in");
     int rc = r->messages ? render_messages(en, r, prompt, e)
                          : tokenizer_encode(en->tokenizer, r->prompt, TOKENIZE_BOS, prompt, e);
     if (rc == 0 && prompt->n == 0)

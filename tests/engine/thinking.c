@@ -174,5 +174,8 @@ TEST(thinking_is_refused_where_the_format_cannot)
     r.reasoning = ENGINE_REASONING_AUTO;
     r.reasoning_effort = str_of("low");
     CHECK_ERROR(engine_submit(k.en, &r, &admission, &e), &e, ERROR_UNSUPPORTED, "no levels");
+    r.messages = NULL;
+    r.prompt = str_of("Once");
+    CHECK_ERROR(engine_submit(k.en, &r, &admission, &e), &e, ERROR_UNSUPPORTED, "plain text");
     kit_close(&k);
 }
