@@ -17,7 +17,8 @@ BUDGET_BYTES = 12 << 20
 # No golden of logits here: F16 and BF16 (1.5 MB each; the whole set has them), NVFP4, Q1_0, Q2_0.
 MODELS = ["llama." + t for t in ("Q4_0", "Q4_1", "Q2_K", "Q3_K", "Q5_K", "IQ1_S", "IQ1_M", "IQ2_XS", "IQ2_S",
                                  "IQ3_XXS", "IQ3_S", "IQ4_XS", "TQ1_0", "TQ2_0", "MXFP4")] + [
-    "qwen2.Q4_K_M", "qwen2.IQ1_S", "qwen3.F32", "qwen3.Q4_K_M", "deepseek2.IQ1_S_exps"]
+    "qwen2.Q4_K_M", "qwen2.IQ1_S", "qwen3.F32", "qwen3.Q4_K_M", "deepseek2.IQ1_S_exps",
+    "kimi-linear.IQ1_S_exps", "kimi-k3.IQ1_S"]
 DEQUANT = ["F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K",
            "IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "IQ4_NL", "IQ4_XS",
            "TQ1_0", "TQ2_0", "MXFP4", "NVFP4", "Q1_0", "Q2_0"]
