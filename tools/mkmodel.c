@@ -27,6 +27,7 @@ static const char usage[] =
     "  --softmax           softmax routing without selection bias or renormalising\n"
     "  --yarn --no-yarn    whether positions are stretched\n"
     "  --legacy            attn_kv_b, not absorbed\n"
+    "  --merged            ffn_gate_up_exps: the experts' gates and ups in one tensor\n"
     "  --size BYTES        choose the dimensions that were not given for about that size (1G)\n"
     "  --tied --untied     whether the output matrix is the embedding\n"
     "  --vocab N           a byte-level BPE vocabulary of N tokens made here (1024)\n"
@@ -50,6 +51,7 @@ enum option_id {
     OPT_YARN,
     OPT_NO_YARN,
     OPT_LEGACY,
+    OPT_MERGED,
     OPT_SIZE,
     OPT_TIED,
     OPT_UNTIED,
@@ -78,6 +80,7 @@ static const struct option other_options[] = {
     {"yarn", no_argument, NULL, OPT_YARN},
     {"no-yarn", no_argument, NULL, OPT_NO_YARN},
     {"legacy", no_argument, NULL, OPT_LEGACY},
+    {"merged", no_argument, NULL, OPT_MERGED},
     {"size", required_argument, NULL, OPT_SIZE},
     {"tied", no_argument, NULL, OPT_TIED},
     {"untied", no_argument, NULL, OPT_UNTIED},
@@ -204,6 +207,8 @@ static bool set_switch(struct request *r, int option)
         return r->softmax = true;
     case OPT_LEGACY:
         return r->spec.legacy = true;
+    case OPT_MERGED:
+        return r->spec.merged = true;
     case OPT_SPARSE:
         return r->sparse = true;
     default:
@@ -283,6 +288,7 @@ static void choose_manners(struct request *r)
     for (size_t i = 0; i < SPEC_DIMENSIONS; i++)
         spec_set_u32(&chosen, spec_dimensions[i].field, spec_u32(s, spec_dimensions[i].field));
     chosen.legacy = s->legacy;
+    chosen.merged = s->merged;
     chosen.defects = s->defects;
     *s = chosen;
     if (r->tied >= 0)

@@ -89,9 +89,9 @@ static const struct key_row kimi_k3_keys[] = {
         }                                                                                          \
     }
 #define MATRIX(text, g, cols, rows) MATRIX_IF(ALWAYS, text, g, cols, rows)
-#define EXPERTS(text, g, cols, rows)                                                               \
+#define EXPERTS_IF(facts, text, g, cols, rows)                                                     \
     {                                                                                              \
-        .name = text, .fill = FILL_EXPERTS, .gain = g, .when = IF_EXPERTS, .dims = {               \
+        .name = text, .fill = FILL_EXPERTS, .gain = g, .when = IF_EXPERTS | (facts), .dims = {     \
             DIM(cols),                                                                             \
             DIM(rows),                                                                             \
             DIM(n_experts)                                                                         \
@@ -198,14 +198,16 @@ static const struct tensor_row kimi_k3_globals[] = {GLOBALS, SCORE("output_res_s
         UNIFORM("ssm_dt.bias", -5.0f, -1.0f, DIM(kda_width)),                                      \
         NORM_IF(IF_KDA, "ssm_norm.weight", kda_dim),                                               \
         MATRIX_IF(IF_KDA, "attn_output.weight", 1.2f, kda_width, n_embd)
-#define EXPERTS_OF(inner, down_gain)                                                               \
-    EXPERTS("ffn_gate_exps.weight", 1.5f, expert_in, inner),                                       \
-        EXPERTS("ffn_up_exps.weight", 1.5f, expert_in, inner),                                     \
-        EXPERTS("ffn_down_exps.weight", down_gain, inner, expert_in)
+/* The rows of the gates stand before those of the ups where both are one tensor. */
+#define EXPERTS_OF(inner, both, down_gain)                                                         \
+    EXPERTS_IF(IF_APART, "ffn_gate_exps.weight", 1.5f, expert_in, inner),                          \
+        EXPERTS_IF(IF_APART, "ffn_up_exps.weight", 1.5f, expert_in, inner),                        \
+        EXPERTS_IF(IF_MERGED, "ffn_gate_up_exps.weight", 1.5f, expert_in, both),                   \
+        EXPERTS_IF(ALWAYS, "ffn_down_exps.weight", down_gain, inner, expert_in)
 #define SELECTION_BIAS(facts) BIAS_IF(IF_EXPERTS | (facts), "exp_probs_b.bias", 0.15f, n_experts)
 
 static const struct tensor_row llama_layer[] = {
-    GQA, NORM("ffn_norm.weight", n_embd), DENSE_FFN, ROUTER, EXPERTS_OF(n_ff, 0.6f), {0},
+    GQA, NORM("ffn_norm.weight", n_embd), DENSE_FFN, ROUTER, EXPERTS_OF(n_ff, both_ff, 0.6f), {0},
 };
 static const struct tensor_row qwen2_layer[] = {
     GQA,
@@ -221,7 +223,12 @@ static const struct tensor_row qwen3_layer[] = {
     GQA, QK_NORMS, NORM("ffn_norm.weight", n_embd), DENSE_FFN, {0},
 };
 static const struct tensor_row qwen3moe_layer[] = {
-    GQA, QK_NORMS, NORM("ffn_norm.weight", n_embd), ROUTER, EXPERTS_OF(expert_ff, 0.6f), {0},
+    GQA,
+    QK_NORMS,
+    NORM("ffn_norm.weight", n_embd),
+    ROUTER,
+    EXPERTS_OF(expert_ff, both_expert_ff, 0.6f),
+    {0},
 };
 #define NORMS NORM("attn_norm.weight", n_embd), NORM("ffn_norm.weight", n_embd)
 static const struct tensor_row deepseek2_layer[] = {
@@ -230,7 +237,7 @@ static const struct tensor_row deepseek2_layer[] = {
     DENSE_FFN,
     ROUTER,
     SELECTION_BIAS(IF_SIGMOID),
-    EXPERTS_OF(expert_ff, 0.25f),
+    EXPERTS_OF(expert_ff, both_expert_ff, 0.25f),
     SHARED_EXPERT,
     {0},
 };
@@ -244,7 +251,7 @@ static const struct tensor_row kimi_linear_layer[] = {
     DENSE_FFN,
     ROUTER,
     SELECTION_BIAS(ALWAYS),
-    EXPERTS_OF(expert_ff, 0.25f),
+    EXPERTS_OF(expert_ff, both_expert_ff, 0.25f),
     SHARED_EXPERT,
     {0},
 };
@@ -263,7 +270,7 @@ static const struct tensor_row kimi_k3_layer[] = {
     MATRIX_IF(IF_EXPERTS | IF_LATENT, "ffn_routed_down.weight", 1.0f, n_embd, latent),
     NORM_IF(IF_EXPERTS | IF_LATENT, "ffn_routed_norm.weight", latent),
     MATRIX_IF(IF_EXPERTS | IF_LATENT, "ffn_routed_up.weight", 0.3f, latent, n_embd),
-    EXPERTS_OF(expert_ff, 1.0f),
+    EXPERTS_OF(expert_ff, both_expert_ff, 1.0f),
     SHARED_EXPERT,
     {0},
 };

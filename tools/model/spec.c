@@ -65,6 +65,7 @@ unsigned spec_facts(const struct spec *s)
     facts |= s->latent > 0 ? IF_LATENT : 0;
     facts |= s->q_lora > 0 ? IF_Q_LORA : IF_Q_WHOLE;
     facts |= s->legacy ? IF_LEGACY : IF_ABSORBED;
+    facts |= s->merged ? IF_MERGED : IF_APART;
     facts |= s->n_groups > 0 ? IF_GROUPS : 0;
     facts |= s->yarn ? IF_YARN : 0;
     facts |= s->gating == 2 ? IF_SIGMOID : 0;
@@ -123,6 +124,8 @@ static void derive(struct spec *s)
     s->kda_width = s->n_heads * s->kda_dim;
     s->expert_in = s->latent > 0 ? s->latent : s->n_embd;
     s->shared_ff = s->n_shared * s->expert_ff;
+    s->both_ff = 2 * s->n_ff;
+    s->both_expert_ff = 2 * s->expert_ff;
 }
 
 static int check(const struct spec *s, struct error *e)

@@ -44,13 +44,14 @@ struct spec {
     bool tied;
     bool yarn;
     bool legacy; /* attn_kv_b instead of attn_k_b and attn_v_b */
+    bool merged; /* ffn_gate_up_exps instead of ffn_gate_exps and ffn_up_exps */
     struct defects defects;
 
     /* What follows from the above: spec_complete. */
     uint32_t one, q_width, kv_width;
     uint32_t mla_key, mla_q_width, mla_kv_heads, kv_a_width, kv_b_width, mla_out_width;
     uint32_t cached_key, cached_value; /* attention.key_length, value_length of files with MLA */
-    uint32_t kda_width, expert_in, shared_ff;
+    uint32_t kda_width, expert_in, shared_ff, both_ff, both_expert_ff;
     bool mla[SPEC_LAYERS_MAX]; /* which layers, where the architecture has KDA too */
 };
 
@@ -71,6 +72,8 @@ enum fact {
     IF_GROUPS = 1 << 11,
     IF_YARN = 1 << 12,
     IF_SIGMOID = 1 << 13,
+    IF_APART = 1 << 14,
+    IF_MERGED = 1 << 15,
 };
 /* Of the whole model; with a layer, of that layer too. */
 unsigned spec_facts(const struct spec *s);
