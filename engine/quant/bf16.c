@@ -16,6 +16,15 @@ static void synthesise(void *block, uint64_t seed, uint64_t index, float rms)
     memcpy(block, &half, sizeof(half));
 }
 
+static bool finite(const void *blocks, size_t n)
+{
+    const uint16_t *half = blocks;
+    uint32_t bad = 0;
+    for (size_t i = 0; i < n; i++)
+        bad |= (half[i] & 0x7f80) == 0x7f80;
+    return !bad;
+}
+
 const struct quant quant_bf16 = {
     .name = "BF16",
     .index = QUANT_INDEX_bf16,
@@ -24,5 +33,6 @@ const struct quant quant_bf16 = {
     .block_bytes = sizeof(uint16_t),
     .act = ACT_F32,
     .decode = decode,
+    .finite = finite,
     .synthesise = synthesise,
 };

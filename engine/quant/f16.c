@@ -22,6 +22,7 @@ const struct quant quant_f16 = {
     .ggml_id = 1,
     .block_elems = 1,
     .block_bytes = sizeof(uint16_t),
+    .n_scales = 1,
     .act = ACT_F32,
     .decode = decode,
     .synthesise = synthesise,

@@ -21,6 +21,15 @@ static void synthesise(void *block, uint64_t seed, uint64_t index, float rms)
         b->scales[i] = (uint16_t)((b->scales[i] & 0x0fff) | (d >> 4 * i & 15) << 12);
 }
 
+static bool finite(const void *blocks, size_t n)
+{
+    const struct block_iq1_m *b = blocks;
+    uint32_t bad = 0;
+    for (size_t i = 0; i < n; i++)
+        bad |= (block_scale_iq1_m(&b[i]) & 0x7c00) == 0x7c00;
+    return !bad;
+}
+
 const struct quant quant_iq1_m = {
     .name = "IQ1_M",
     .index = QUANT_INDEX_iq1_m,
@@ -29,5 +38,6 @@ const struct quant quant_iq1_m = {
     .block_bytes = sizeof(struct block_iq1_m),
     .act = ACT_Q8K,
     .decode = decode,
+    .finite = finite,
     .synthesise = synthesise,
 };

@@ -32,6 +32,16 @@ static void synthesise(void *block, uint64_t seed, uint64_t index, float rms)
     synth_bytes(&s, b->qs, sizeof(b->qs));
 }
 
+/* The largest code, 6, times 2^126 is infinite; so a scale like that is none. */
+static bool finite(const void *blocks, size_t n)
+{
+    const struct block_mxfp4 *b = blocks;
+    uint32_t bad = 0;
+    for (size_t i = 0; i < n; i++)
+        bad |= b[i].e >= 253;
+    return !bad;
+}
+
 const struct quant quant_mxfp4 = {
     .name = "MXFP4",
     .index = QUANT_INDEX_mxfp4,
@@ -40,5 +50,6 @@ const struct quant quant_mxfp4 = {
     .block_bytes = sizeof(struct block_mxfp4),
     .act = ACT_Q8,
     .decode = decode,
+    .finite = finite,
     .synthesise = synthesise,
 };

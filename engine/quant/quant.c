@@ -62,6 +62,22 @@ static float float_of(uint32_t bits)
     return f;
 }
 
+bool quant_finite(const struct quant *q, const void *blocks, size_t n)
+{
+    const char *scale = (const char *)blocks + q->scale_at;
+    uint32_t bad = 0;
+    if (q->finite)
+        return q->finite(blocks, n);
+    for (size_t i = 0; i < n; i++, scale += q->block_bytes) {
+        for (size_t j = 0; j < q->n_scales; j++) {
+            uint16_t half;
+            memcpy(&half, scale + j * sizeof(half), sizeof(half));
+            bad |= (half & 0x7c00) == 0x7c00;
+        }
+    }
+    return !bad;
+}
+
 float quant_f16_to_f32(uint16_t h)
 {
     uint32_t sign = (uint32_t)(h & 0x8000) << 16;

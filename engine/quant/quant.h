@@ -35,9 +35,13 @@ struct quant {
     uint32_t ggml_id;
     uint32_t block_elems;
     uint32_t block_bytes;
+    /* The binary16 numbers that everything in a block is multiplied with or added to. */
+    uint16_t scale_at, n_scales;
     enum act_kind act;
     /* n elements (a multiple of block_elems) from blocks to out [n]. */
     void (*decode)(const void *blocks, float *out, size_t n);
+    /* Whether n blocks decode to finite numbers, where other bits than such scales say it; else NULL. */
+    bool (*finite)(const void *blocks, size_t n);
     /*
      * Writes one valid block of random weights whose decoded values have about the given rms: a pure
      * function of (seed, index of the block). For test models; not a quantiser.
@@ -56,6 +60,9 @@ const char *
 quant_id_name(uint32_t ggml_id); /* also of formats that are not supported; NULL: no such id */
 /* Bytes of n elements; n must be a multiple of block_elems. */
 size_t quant_row_bytes(const struct quant *q, uint64_t n);
+
+/* Whether n blocks decode to finite numbers; from their scales, without decoding. */
+bool quant_finite(const struct quant *q, const void *blocks, size_t n);
 
 /* IEEE binary16 and bfloat16, conversions round to nearest even. */
 float quant_f16_to_f32(uint16_t h);

@@ -3,6 +3,7 @@
 
 #include <stdint.h>
 
+#include "base/rng.h"
 #include "base/sha256.h"
 #include "engine/quant/grid.h"
 #include "tests/test.h"
@@ -157,6 +158,30 @@ TEST(quant_decode_takes_any_bytes)
         memset(blocks, fill, sizeof(blocks));
         for (int i = 0; i < QUANT_COUNT; i++)
             quants[i]->decode(blocks, out, 256);
+    }
+}
+
+/* Random blocks, one in eight with a scale made infinite or no number: what decoding says. */
+TEST(quant_finite_is_what_decoding_says)
+{
+    for (int i = 0; i < QUANT_COUNT; i++) {
+        const struct quant *q = quants[i];
+        int n_bad = 0;
+        for (uint64_t b = 0; b < 400; b++) {
+            uint8_t block[256];
+            float x[256];
+            bool finite = true;
+            q->synthesise(block, 3, b, 1.0f);
+            if (b % 8 == 0)
+                memset(block + rng_u64(i, b) % q->block_bytes, b % 16 ? 0xff : 0x7c,
+                       1 + rng_u64(i, ~b) % 2);
+            q->decode(block, x, q->block_elems);
+            for (uint32_t k = 0; k < q->block_elems; k++)
+                finite = finite && isfinite(x[k]);
+            CHECK_INT(quant_finite(q, block, 1), finite);
+            n_bad += !finite;
+        }
+        test_note("%s: %d of 400", q->name, n_bad);
     }
 }
 
