@@ -256,6 +256,8 @@ int kimi_configure(struct model *m, struct error *e);
 int mla_configure(struct model *m, struct error *e);
 /* From model_load: older tensors of latent attention in the form that is computed with. */
 int model_absorb(struct model *m, struct error *e);
+/* At load: ERROR_FORMAT with the name of the first tensor that holds a NaN or an infinity. */
+int model_check_finite(const struct model *m, struct error *e);
 
 const struct arch *arch_find(struct str name); /* NULL: unknown */
 /* "llama, qwen2, qwen3" into out; returns out. */

@@ -114,7 +114,9 @@ int model_load(struct model *m, const struct model_load_options *o, struct error
         settle_rows(m->arch->tensors, m, m, spans);
         for (uint32_t il = 0; il < m->hp.n_layers; il++)
             settle_rows(m->arch->layer_tensors, &m->layers[il], m, spans);
-        rc = model_absorb(m, e);
+        rc = model_check_finite(m, e);
+        if (rc == 0)
+            rc = model_absorb(m, e);
         m->loaded = rc == 0;
     }
     mem_free(spans);
