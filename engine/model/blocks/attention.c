@@ -64,6 +64,7 @@ void block_attention(struct forward *f, uint32_t il, const struct block *b)
     const struct linear out = {&l->out, &l->out_bias, f->delta, hp->n_embd};
 
     norm_rows(f, b->in, &l->attn_norm, f->norm, b->n);
+    trace_rows(f, "attn_norm", il, f->norm, hp->n_embd, b->n);
     linear_group(f, f->norm, hp->n_embd, b->n, qkv, ARRAY_LEN(qkv));
     parallel_for(b->n, 1, prepare_range, &loop);
     attend_rows(f, b, &attention);

@@ -90,7 +90,8 @@ static void trace_routes(struct forward *f, uint32_t il, const struct route *rou
     trace_rows(f, "ffn_moe_weights", il, x, used, n);
     for (uint32_t i = 0; i < n * used; i++)
         x[i] = routes[i].weight;
-    trace_rows(f, "ffn_moe_weights_scaled", il, x, used, n);
+    trace_rows(f, f->hp->expert_scale > 0.0f ? "ffn_moe_weights_scaled" : "ffn_moe_weights_norm",
+               il, x, used, n);
 }
 
 /* x += shared expert of h, whose gate and up are done. */
@@ -157,6 +158,7 @@ static void find_expert(const struct layer *l, uint32_t e, struct moe_group *ret
     if (l->parts & PART_GATE_UP) {
         struct tensor halves = l->gate_up_exps;
         halves.n_slices *= 2;
+        halves.slice_bytes /= 2;
         ret->gate = tensor_slice(&halves, 2 * e);
         ret->up = tensor_slice(&halves, 2 * e + 1);
     } else {
@@ -291,14 +293,13 @@ void moe_finish(struct forward *f, uint32_t il, const struct block *b)
     float *out = f->moe.out + b->first * width;
     const struct linear up = {&l->routed_up, NULL, f->delta, f->hp->n_embd};
 
+    trace_rows(f, "ffn_moe_out", il, out, width, b->n);
     if (!(l->parts & PART_LATENT)) {
-        trace_rows(f, "ffn_moe_out", il, out, width, b->n);
         add_rows(f, b->x, out, b->n);
         return;
     }
     if (l->routed_norm.data)
         norm_rows(f, out, &l->routed_norm, out, b->n);
     linear_group(f, out, width, b->n, &up, 1);
-    trace_rows(f, "ffn_moe_out", il, f->delta, f->hp->n_embd, b->n);
     add_rows(f, b->x, f->delta, b->n);
 }
