@@ -14,11 +14,12 @@ BUDGET_BYTES = 12 << 20
 
 # Q4_K, Q5_0, Q6_K and Q8_0 are in the Q4_K_M mixtures, Q5_1 is in llama.Q5_K, IQ4_NL in the IQ ones,
 # IQ2_XXS in qwen2.IQ1_S.
-# No golden of logits here: F16 and BF16 (1.5 MB each; the whole set has them), NVFP4, Q1_0, Q2_0.
+# F32 is in the routers; kimi-k3-deep.BF16 is the one whose intermediate results are here, too.
+# No golden of logits here: F32 and F16 matrices (1.5 MB and more; the whole set has them), NVFP4, Q1_0, Q2_0.
 MODELS = ["llama." + t for t in ("Q4_0", "Q4_1", "Q2_K", "Q3_K", "Q5_K", "IQ1_S", "IQ1_M", "IQ2_XS", "IQ2_S",
                                  "IQ3_XXS", "IQ3_S", "IQ4_XS", "TQ1_0", "TQ2_0", "MXFP4")] + [
-    "qwen2.Q4_K_M", "qwen2.IQ1_S", "qwen3.F32", "qwen3.Q4_K_M", "deepseek2.IQ1_S_exps",
-    "kimi-linear.IQ1_S_exps", "kimi-k3.IQ1_S"]
+    "qwen2.Q4_K_M", "qwen2.IQ1_S", "qwen3.Q4_K_M", "qwen3moe.IQ1_S_exps", "deepseek2.IQ1_S_exps",
+    "kimi-linear.IQ1_S_exps", "kimi-k3.IQ1_S", "kimi-k3-deep.BF16"]
 DEQUANT = ["F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K",
            "IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "IQ4_NL", "IQ4_XS",
            "TQ1_0", "TQ2_0", "MXFP4", "NVFP4", "Q1_0", "Q2_0"]
@@ -52,7 +53,7 @@ def subset_main(source, target):
     top["models"] = [m for m in top["models"] if m["name"] in MODELS]
     top["dequant"] = [d for d in top["dequant"] if d["type"] in DEQUANT]
     top["tokenizers"] = [t for t in top["tokenizers"] if t["pre"] in TOKENIZERS]
-    top["traces"] = []
+    top["traces"] = [t for t in top["traces"] if os.path.basename(t["model"]) in {m + ".gguf" for m in MODELS}]
     if sorted(m["name"] for m in top["models"]) != sorted(MODELS):
         sys.exit("a model of the list is not in the manifest")
     for model in top["models"]:
@@ -60,6 +61,8 @@ def subset_main(source, target):
         for sequence in model["sequences"]:
             copy(source, target, sequence["logits_default"])
             copy(source, target, sequence["logits_exact"])
+    for trace in top["traces"]:
+        shutil.copytree(os.path.join(source, trace["dir"]), os.path.join(target, trace["dir"]))
     for entry in top["dequant"]:
         copy(source, target, entry["raw"])
         copy(source, target, entry["f32"])
@@ -84,7 +87,7 @@ def main():
     if len(sys.argv) != 3:
         sys.exit(__doc__)
     source, target = sys.argv[1:]
-    for folder in ("dequant", "logits", "models", "smollm2", "tok"):  # README.md stays
+    for folder in ("dequant", "logits", "models", "smollm2", "tok", "trace"):  # README.md stays
         shutil.rmtree(os.path.join(target, folder), ignore_errors=True)
     subset_main(source, target)
     subset_smollm2(source, target)

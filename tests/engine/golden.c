@@ -12,27 +12,13 @@
 #include "base/file.h"
 #include "engine/engine.h"
 #include "engine/model/arch.h"
+#include "tests/engine/golden_kit.h"
 #include "tests/engine/kernels.h"
 #include "tests/test.h"
 
 #define EXACT_REL_RMS 1e-5
 #define EXACT_MAX_ABS 3e-4
 #define EXACT_MARGIN 1e-3
-
-static cJSON *read_json(const char *name)
-{
-    char path[4096];
-    if (!test_golden(name, path))
-        SKIP("no golden set here (%s); NOCTURNE_GOLDEN names its folder", name);
-    struct buf text;
-    struct error e = {0};
-    buf_init(&text, 256u << 20);
-    CHECK_OK(file_read_all(path, text.max, &text, &e), &e);
-    cJSON *json = cJSON_ParseWithLength(text.ptr, text.len);
-    CHECK(json != NULL);
-    buf_release(&text);
-    return json;
-}
 
 static const char *text_of(const cJSON *o, const char *key)
 {
@@ -417,7 +403,7 @@ typedef bool check_fn(const cJSON *model, const char *path, const char *isa);
 
 static void check_manifest(check_fn *check, const char *isa, size_t at_least)
 {
-    cJSON *manifest = read_json("manifest.json");
+    cJSON *manifest = golden_json("manifest.json");
     size_t n = 0;
     size_t n_bad = 0;
     const cJSON *model;
@@ -445,34 +431,15 @@ static void check_shipped(const struct kernels *k)
 }
 KERNELS_EACH(TEST, golden_logits_default, check_shipped)
 
-/*
- * The whole set comes first where it is, before the part that is shipped: a long test never passes on
- * the part alone.
- */
-static void use_whole_set(void)
-{
-    char folder[4096];
-    char file[4200];
-    const char *given = getenv("NOCTURNE_GOLDEN");
-    if (given)
-        snprintf(folder, sizeof(folder), "%s", given);
-    else
-        snprintf(folder, sizeof(folder), "%.3800s/../shared/golden", test_source_root());
-    snprintf(file, sizeof(file), "%s/models/llama.Q6_K.gguf", folder);
-    if (access(file, R_OK) != 0)
-        SKIP("the whole golden set is not here (%s); NOCTURNE_GOLDEN names its folder", folder);
-    CHECK_INT(setenv("NOCTURNE_GOLDEN", folder, 1), 0);
-}
-
 LONG_TEST(golden_logits_whole_set_exact)
 {
-    use_whole_set();
+    golden_use_whole_set();
     check_manifest(check_exact, NULL, 33);
 }
 
 static void check_whole_set(const struct kernels *k)
 {
-    use_whole_set();
+    golden_use_whole_set();
     check_manifest(check_default, k->name, 33);
 }
 KERNELS_EACH(LONG_TEST, golden_logits_whole_set, check_whole_set)
@@ -535,8 +502,8 @@ LONG_TEST(golden_demo_model)
 {
     char path[4096];
     demo_model(path);
-    use_whole_set();
-    cJSON *manifest = read_json("smollm2/manifest.json");
+    golden_use_whole_set();
+    cJSON *manifest = golden_json("smollm2/manifest.json");
     struct ledger *l;
     struct engine *en = open_model(path, NULL, &l);
     size_t n_bad = 0;
@@ -560,7 +527,7 @@ TEST(golden_demo_model_one_case)
     char path[4096];
     SKIP_EMULATED("takes minutes; the small models are checked");
     demo_model(path);
-    cJSON *manifest = read_json("smollm2/manifest.json");
+    cJSON *manifest = golden_json("smollm2/manifest.json");
     struct ledger *l;
     struct engine *en = open_model(path, NULL, &l);
     CHECK(check_case(en, cJSON_GetObjectItem(manifest, "cases")->child, 0));
