@@ -7,7 +7,9 @@
 #define ENGINE_KERNELS_CPU_AVX2_DOT_H
 
 #include "engine/kernels/cpu/x86/codes.h"
+#include "engine/kernels/cpu/x86/grid_row.h"
 #include "engine/kernels/cpu/x86/vec.h"
+#include "engine/kernels/kernels.h"
 
 #define DOT_TILE 4      /* activation rows that fit the registers with four words of codes */
 #define DOT_WORDS 4     /* words of codes that have one scale, at most: eight would not fit */
@@ -91,6 +93,35 @@ VEC_INLINE vec dot_scale_less(vec scale, int n)
 VEC_INLINE vec dot_scale_of(vec lanes)
 {
     return lanes | vec_sll32(lanes, 16);
+}
+
+/*
+ * A row of a grid format by itself, 32 columns to a vector: sums whose total is that of scale * code * x.
+ * Magnitudes are unsigned and take the activation's signs; eighths are entry or entry + 2, less 9. Pairs
+ * of products have 16 bits: the largest entry is 62.
+ */
+VEC_INLINE vec dot_grid(struct grid_format f, const struct grid_row *r, const struct act_q8k *x)
+{
+    const vec both = _mm256_broadcastsi128_si256(r->sc);
+    const vec half =
+        _mm256_setr_m128i(_mm_set1_epi16((short)0x8000), _mm_set1_epi16((short)0x8001));
+    vec sum = vec_set32(0);
+    if (f.codes == GRID_EIGHTHS) {
+        vec sc = vec_mul16(_mm256_cvtepu8_epi16(r->sc), vec_set16(-9));
+        sum = vec_madd16(sc, _mm256_loadu_si256((const __m256i *)x->bsums));
+    }
+    for (int g = 0; g < 8; g++) {
+        vec scale = vec_shuffle8(both, vec_add8(half, vec_set16(2 * g)));
+        vec codes = _mm256_loadu_si256((const __m256i *)(x->q + 32 * g));
+        vec mask = grid_sign_mask(r->signs[g]);
+        vec entry = grid_entries(f, r, g);
+        if (f.codes == GRID_EIGHTHS)
+            entry = vec_add8(entry, mask & vec_set8(2));
+        else
+            codes = _mm256_sub_epi8(codes ^ mask, mask);
+        sum = vec_add32(sum, vec_madd16(_mm256_maddubs_epi16(entry, codes), scale));
+    }
+    return sum;
 }
 
 #endif

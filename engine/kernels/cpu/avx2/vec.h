@@ -81,4 +81,11 @@ VEC_INLINE float vecf_sum(vecf x)
     return lanes_sum(x);
 }
 
+/* The sums of x[0]'s 128-bit parts, lane by lane, then those of the others. */
+VEC_INLINE vec vec_sum_quarters(const vec x[2])
+{
+    vec low = _mm256_permute2x128_si256(x[0], x[1], 0x20);
+    return _mm256_add_epi32(low, _mm256_permute2x128_si256(x[0], x[1], 0x31));
+}
+
 #endif

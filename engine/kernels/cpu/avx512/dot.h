@@ -6,7 +6,9 @@
 #define ENGINE_KERNELS_CPU_AVX512_DOT_H
 
 #include "engine/kernels/cpu/x86/codes.h"
+#include "engine/kernels/cpu/x86/grid_row.h"
 #include "engine/kernels/cpu/x86/vec.h"
+#include "engine/kernels/kernels.h"
 
 #define DOT_TILE 8
 #define DOT_WORDS 8
@@ -40,7 +42,7 @@ VEC_INLINE vec dot_first(enum codes codes, const vec *w, const int8_t *x)
 
 VEC_INLINE vec dot_second(enum codes codes, vec first, const vec *w, const int8_t *x)
 {
-    return dot_16(codes, w, x, first);
+    return vec_add32(first, dot_16(codes, w, x, vec_set32(0)));
 }
 
 /* sum + scale * the sum of n words' products */
@@ -70,6 +72,36 @@ VEC_INLINE vec dot_scale_less(vec scale, int n)
 VEC_INLINE vec dot_scale_of(vec lanes)
 {
     return lanes;
+}
+
+/*
+ * A row of a grid format by itself, 64 columns to a vector: sums whose total is that of scale * code * x.
+ * Magnitudes are unsigned and take the activation's signs; eighths are entry or entry + 2, less 9.
+ */
+VEC_INLINE vec dot_grid(struct grid_format f, const struct grid_row *r, const struct act_q8k *x)
+{
+    const vec scales = _mm512_cvtepu8_epi32(r->sc);
+    const vec first = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
+    vec sum = vec_set32(0);
+    if (f.codes == GRID_EIGHTHS) {
+        vec sums = _mm512_cvtepi16_epi32(_mm256_loadu_si256((const __m256i *)x->bsums));
+        sum = vec_mul32(vec_mul32(scales, vec_set32(-9)), sums);
+    }
+    for (int i = 0; i < 4; i++) {
+        vec scale = _mm512_permutexvar_epi32(vec_add32(first, vec_set32(4 * i)), scales);
+        vec codes = _mm512_loadu_si512(x->q + 64 * i);
+        vec entry = _mm512_inserti64x4(_mm512_castsi256_si512(grid_entries(f, r, 2 * i)),
+                                       grid_entries(f, r, 2 * i + 1), 1);
+        __mmask64 signs;
+        memcpy(&signs, r->signs + 2 * i, sizeof(signs));
+        if (f.codes == GRID_EIGHTHS)
+            entry = _mm512_mask_add_epi8(entry, signs, entry, vec_set8(2));
+        else
+            codes = _mm512_mask_sub_epi8(codes, signs, vec_set32(0), codes);
+        vec dot = _mm512_dpbusd_epi32(vec_set32(0), entry, codes);
+        sum = vec_add32(sum, vec_mul32(dot, scale));
+    }
+    return sum;
 }
 
 #endif

@@ -50,13 +50,17 @@ VEC_INLINE vec vec_gather4(const uint8_t *const *row, size_t at)
                              w[11], w[12], w[13], w[14], w[15]);
 }
 
-/* 16 bytes at `at` of rows i, 4 + i, 8 + i and 12 + i. */
+/*
+ * 16 bytes at `at` of rows i, 4 + i, 8 + i and 12 + i. Two halves of 256 bits first: an insertion from
+ * memory into 512 takes the one shuffle that a cycle has.
+ */
 VEC_INLINE vec vec_pieces(const uint8_t *const *row, int i, size_t at)
 {
-    vec x = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)(row[i] + at)));
-    x = _mm512_inserti32x4(x, _mm_loadu_si128((const __m128i *)(row[i + 4] + at)), 1);
-    x = _mm512_inserti32x4(x, _mm_loadu_si128((const __m128i *)(row[i + 8] + at)), 2);
-    return _mm512_inserti32x4(x, _mm_loadu_si128((const __m128i *)(row[i + 12] + at)), 3);
+    __m256i low =
+        _mm256_loadu2_m128i((const __m128i *)(row[i + 4] + at), (const __m128i *)(row[i] + at));
+    __m256i high = _mm256_loadu2_m128i((const __m128i *)(row[i + 12] + at),
+                                       (const __m128i *)(row[i + 8] + at));
+    return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
 }
 
 VEC_INLINE vecf vecf_load_f16(const uint16_t *x)
@@ -73,6 +77,22 @@ VEC_INLINE vec vec_load_u16(const uint16_t *x)
 VEC_INLINE float vecf_sum(vecf x)
 {
     return lanes_sum(_mm256_add_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1)));
+}
+
+/* Parts of 128 bits: 0 + 2 and 1 + 3 of a, then of b. */
+VEC_INLINE vec vec_sum_halves(vec a, vec b)
+{
+    vec low = _mm512_shuffle_i32x4(a, b, 0x44);
+    return _mm512_add_epi32(low, _mm512_shuffle_i32x4(a, b, 0xee));
+}
+
+/* The sums of x[0]'s 128-bit parts, lane by lane, then those of the others. */
+VEC_INLINE vec vec_sum_quarters(const vec x[4])
+{
+    vec a = vec_sum_halves(x[0], x[1]);
+    vec b = vec_sum_halves(x[2], x[3]);
+    vec even = _mm512_shuffle_i32x4(a, b, 0x88);
+    return _mm512_add_epi32(even, _mm512_shuffle_i32x4(a, b, 0xdd));
 }
 
 #endif

@@ -4,16 +4,12 @@
 
 #include "engine/kernels/cpu/x86/panel_grid.h"
 
-VEC_INLINE void open_iq1_m(const uint8_t *const *row, size_t b, struct opened *o)
+VEC_INLINE uint16_t iq1_m_scale_bits(const void *block)
 {
-    (void)b; /* a super-block fills the panel */
-    float d[VEC_LANES];
-    for (int lane = 0; lane < VEC_LANES; lane++)
-        d[lane] = _cvtsh_ss(block_scale_iq1_m((const struct block_iq1_m *)row[lane]));
-    o->d = vecf_mul(VEC_OP(loadu_ps)(d), vecf_set(0.125f));
-    panel_grid(row, grid_iq1_m_open, PANEL_GRID_EIGHTHS, o);
+    return block_scale_iq1_m(block);
 }
 
-PANEL_MATMUL(iq1_m, ACT_Q8K, .codes = CODES_U5, .offset = 9)
+PANEL_GRID_MATMUL(iq1_m, GRID_EIGHTHS, 9, .eights = grid_iq1, .factor = 0.125f,
+                  .scale_bits = iq1_m_scale_bits)
 
 #endif

@@ -4,14 +4,6 @@
 
 #include "engine/kernels/cpu/x86/panel_grid.h"
 
-VEC_INLINE void open_iq1_s(const uint8_t *const *row, size_t b, struct opened *o)
-{
-    (void)b; /* a super-block fills the panel */
-    panel_put_d(o, row, 0);
-    o->d = vecf_mul(o->d, vecf_set(0.125f));
-    panel_grid(row, grid_iq1_s_open, PANEL_GRID_EIGHTHS, o);
-}
-
-PANEL_MATMUL(iq1_s, ACT_Q8K, .codes = CODES_U5, .offset = 9)
+PANEL_GRID_MATMUL(iq1_s, GRID_EIGHTHS, 9, .eights = grid_iq1, .factor = 0.125f)
 
 #endif

@@ -4,13 +4,6 @@
 
 #include "engine/kernels/cpu/x86/panel_grid.h"
 
-VEC_INLINE void open_iq3_s(const uint8_t *const *row, size_t b, struct opened *o)
-{
-    (void)b; /* a super-block fills the panel */
-    panel_put_d(o, row, 0);
-    panel_grid(row, grid_iq3_s_open, PANEL_GRID_LOW, o);
-}
-
-PANEL_MATMUL(iq3_s, ACT_Q8K, .codes = CODES_U5, .offset = 15)
+PANEL_GRID_MATMUL(iq3_s, GRID_LOW, 15, .fours = grid_iq3_s, .factor = 1)
 
 #endif

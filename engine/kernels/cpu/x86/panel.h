@@ -46,8 +46,9 @@ struct opened {
     /* Where the codes go: to a panel, or with an activation row into sums. */
     vec *q;
     const int8_t *x;
-    vec sum;    /* of the products so far; of super-blocks, times their scales */
-    vec dot[8]; /* wide: of 32 columns each, without scales */
+    const struct act_q8k *super; /* whose codes x are, of super-blocks */
+    vec sum;                     /* of the products so far; of super-blocks, times their scales */
+    vec dot[8];                  /* wide: of 32 columns each, without scales */
 };
 
 /*
@@ -63,6 +64,7 @@ struct panel_format {
     int offset;   /* q - offset is the code */
     bool has_min; /* partner of 32: m; of 256: dmin and minima */
     bool wide;    /* partner of 256: scales are for 32 columns */
+    bool sums;    /* partner of 256: with an activation row, open gives the sum of all products */
     bool
         halves; /* partner of 32: m is the scale of a block's second half; signed codes, no offset */
     size_t block_bytes;
@@ -303,10 +305,13 @@ VEC_INLINE vecf panel_pass_q8(struct panel_format f, const uint8_t *const *row, 
 VEC_INLINE vecf panel_pass_q8k(struct panel_format f, const uint8_t *const *row,
                                const struct act_q8k *x, vecf acc)
 {
-    struct opened o = {.codes = f.codes, .wide = f.wide, .x = x->q, .sum = vec_set32(0)};
+    struct opened o = {
+        .codes = f.codes, .wide = f.wide, .x = x->q, .super = x, .sum = vec_set32(0)};
     for (int g = 0; g < 8; g++)
         o.dot[g] = vec_set32(0);
     f.open(row, 0, &o);
+    if (f.sums)
+        return vecf_fma(vecf_set(x->d), vecf_mul(o.d, vecf_of(o.sum)), acc);
     for (int g = 0; g < 8 && f.wide && DOT_WORDS == 8; g++)
         o.sum = vec_add32(o.sum, vec_mul32(o.dot[g], o.sc[2 * g]));
     return panel_add_super(f, o.d, o.m, o.mn, o.sum, x, acc);

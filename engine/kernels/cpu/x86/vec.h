@@ -27,6 +27,7 @@
 VEC_BINARY(add8, add_epi8)
 VEC_BINARY(add16, add_epi16)
 VEC_BINARY(sub16, sub_epi16)
+VEC_BINARY(mul16, mullo_epi16)
 VEC_BINARY(add32, add_epi32)
 VEC_BINARY(sub32, sub_epi32)
 VEC_BINARY(mul32, mullo_epi32)
@@ -112,6 +113,23 @@ VEC_INLINE void vec_load16(const uint8_t *const *row, size_t at, vec out[4])
     out[1] = vec_high64(a, c);
     out[2] = vec_low64(b, d);
     out[3] = vec_high64(b, d);
+}
+
+/* Lane i of four vectors: the sum of the lanes of vector i that are in the same 128 bits. */
+VEC_INLINE vec vec_sum4(const vec x[4])
+{
+    vec a = vec_add32(vec_low32(x[0], x[1]), vec_high32(x[0], x[1]));
+    vec b = vec_add32(vec_low32(x[2], x[3]), vec_high32(x[2], x[3]));
+    return vec_add32(vec_low64(a, b), vec_high64(a, b));
+}
+
+/* Lane i: the sum of the lanes of x[i]. */
+VEC_INLINE vec vec_sum_each(const vec x[VEC_LANES])
+{
+    vec four[VEC_LANES / 4];
+    for (int i = 0; i < VEC_LANES / 4; i++)
+        four[i] = vec_sum4(x + 4 * i);
+    return vec_sum_quarters(four);
 }
 
 /* Bytes i and k (0..3) of each lane's word, widened to its low and high half. */
