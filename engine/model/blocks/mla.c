@@ -59,9 +59,8 @@ void mla_lay_out(struct forward *f, struct layout *l, size_t block)
 static void apply_gate(const struct head_loop *l, size_t head, size_t first, size_t last)
 {
     for (uint32_t r = 0; r < l->n; r++) {
-        size_t at = r * l->y_stride + head * l->y_head_stride;
-        for (size_t i = at + first; i < at + last; i++)
-            l->y[i] *= 1.0f / (1.0f + l->f->k->exp1(-l->gate[i]));
+        size_t at = r * l->y_stride + head * l->y_head_stride + first;
+        l->f->k->sigmoid_gate(l->y + at, l->gate + at, last - first);
     }
 }
 
@@ -194,7 +193,7 @@ void block_mla(struct forward *f, uint32_t il, const struct block *b)
     norm_rows(f, b->in, &l->attn_norm, f->norm, b->n);
     trace_rows(f, "attn_norm", il, f->norm, hp->n_embd, b->n);
     project(f, l, b->n);
-    parallel_for(b->n, 1, prepare_range, &loop);
+    for_rows(b->n, prepare_range, &loop);
     parallel_for(l->k_b.n_rows, HEADS_GRAIN, heads_range, &keys);
     attend_rows(f, b, &attention);
     parallel_for(l->v_b.n_rows, HEADS_GRAIN, heads_range, &values);
