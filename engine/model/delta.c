@@ -34,6 +34,22 @@ static bool has_tensor(const struct model *m, uint32_t il, const char *name)
     return gguf_tensor_find(m->gguf, full) != NULL;
 }
 
+/* The sizes of a head have no default: what they would be without their keys is another model. */
+static int require_heads(const struct model *m, struct error *e)
+{
+    static const char *const keys[] = {"attention.key_length_mla", "attention.value_length_mla"};
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < ARRAY_LEN(keys); i++) {
+        char name[64];
+        uint32_t value = 0;
+        snprintf(name, sizeof(name), "%s.%s", m->arch->name, keys[i]);
+        rc = gguf_u32(m->gguf, name, true, &value, e);
+        if (rc == 0 && value == 0)
+            rc = error_set(e, ERROR_FORMAT, "%s is 0", name);
+    }
+    return rc;
+}
+
 int kimi_configure(struct model *m, struct error *e)
 {
     struct hparams *hp = &m->hp;
@@ -48,6 +64,8 @@ int kimi_configure(struct model *m, struct error *e)
             PART_KDA | (has_tensor(m, il, "attn_qkv.weight") ? PART_QKV_FUSED : PART_QKV_SPLIT);
         m->layers[il].parts = m->layers[il].n_kv_heads == 0 ? delta : PART_MLA;
     }
-    int rc = check_keys(hp, e);
+    int rc = require_heads(m, e);
+    if (rc == 0)
+        rc = check_keys(hp, e);
     return rc == 0 ? mla_configure(m, e) : rc;
 }
