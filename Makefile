@@ -190,6 +190,9 @@ else
 	@REPEATS=$(or $(REPEATS),5) ISA=$(ISA) sh bench/peer.sh "$(PEER)" "$(or $(MODEL),$$(sh tools/get-demo-model.sh))"
 endif
 
+eval-peer: all ## perplexity beside llama.cpp: PEER=folder of its programs [MODEL=]
+	sh bench/perplexity.sh "$(PEER)" "$(or $(MODEL),$$(sh tools/get-demo-model.sh))"
+
 lint: export LINT_CFLAGS := $(CFLAGS_ALL)
 lint: $(B)/queue/schema_gen.h ## layers, sizes, banned calls, format, clang-tidy, cppcheck [STAGE=name]
 	@sh tools/install-deps.sh lint
