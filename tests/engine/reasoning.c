@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/compiler.h"
+#include "base/rng.h"
 #include "engine/chat/internal.h"
 #include "tests/engine/tokenizer_kit.h"
 #include "tests/test.h"
@@ -318,6 +319,68 @@ TEST(reasoning_goes_on_from_its_tokens_alone)
     stop(&first);
     tokens_release(&all);
     tokenizer_free(t);
+}
+
+/* Mostly markup, in any order, and bytes that are no characters; what must come does. */
+static void babble(struct reading *x, uint64_t seed, size_t n, struct tokens *out)
+{
+    static const char *const pieces[] = {THINK,       END_THINK,   RESPONSE,   END_RESPONSE,
+                                         "<|open|>",  "<|close|>", "<|sep|>",  "think",
+                                         END_MESSAGE, "<think>",   "</think>", "\n"};
+    struct error e = {0};
+    while (out->n < n) {
+        struct tokens ids = {0};
+        uint64_t any = rng_u64(seed, out->n);
+        size_t which = (size_t)(any >> 20) % (ARRAY_LEN(pieces) + 8);
+        if (which < ARRAY_LEN(pieces))
+            spell(x->t, pieces[which], &ids);
+        else
+            CHECK_OK(tokens_push(&ids, (int32_t)(any & 0xFF), &e), &e);
+        for (size_t i = 0; i < ids.n; i++) {
+            int32_t forced = reasoning_forced(&x->r);
+            CHECK_OK(tokens_push(out, forced >= 0 ? forced : ids.ids[i], &e), &e);
+            push(x, out->ids[out->n - 1]);
+        }
+        tokens_release(&ids);
+    }
+}
+
+static void check_sound(struct reading *x, uint32_t budget, size_t n)
+{
+    finish(x);
+    CHECK(str_utf8_valid(buf_str(&x->r.thought), NULL));
+    CHECK(str_utf8_valid(buf_str(&x->answer), NULL));
+    CHECK(x->r.n_tokens <= n);
+    CHECK(x->r.part != REASONING_THOUGHT || x->r.n_tokens <= budget + 40u);
+}
+
+TEST(reasoning_holds_whatever_the_model_writes)
+{
+    static const struct {
+        const char *format;
+        const char *const *specials;
+    } cases[] = {{"kimi-k3", kit_kimi_k3}, {"qwen3", tag_specials}, {R1, no_specials}};
+    for (size_t c = 0; c < ARRAY_LEN(cases); c++) {
+        struct tokenizer *t = kit_byte_tokenizer(cases[c].specials);
+        for (uint64_t seed = 0; seed < 1500; seed++) {
+            uint32_t budget = seed % 3 == 0 ? 1000 : (uint32_t)(seed % 40);
+            struct tokens ids = {0};
+            struct reading x, again;
+            start(&x, cases[c].format, t, seed % 5 != 0, budget);
+            babble(&x, seed, 120, &ids);
+            check_sound(&x, budget, ids.n);
+            start(&again, cases[c].format, t, seed % 5 != 0, budget);
+            for (size_t i = 0; i < ids.n; i++)
+                push(&again, ids.ids[i]);
+            check_sound(&again, budget, ids.n);
+            CHECK(str_equal(buf_str(&again.answer), buf_str(&x.answer)));
+            CHECK(str_equal(buf_str(&again.r.thought), buf_str(&x.r.thought)));
+            stop(&x);
+            stop(&again);
+            tokens_release(&ids);
+        }
+        tokenizer_free(t);
+    }
 }
 
 TEST(reasoning_survives_allocation_failures)
