@@ -113,7 +113,7 @@ static enum match begins(const struct reasoner *how, struct str text, enum patte
 {
     const struct buf *pattern = &how->pattern[p];
     size_t n = MIN_OF(text.len, pattern->len);
-    if (pattern->len == 0 || memcmp(text.ptr, pattern->ptr, n) != 0)
+    if (pattern->len == 0 || (n > 0 && memcmp(text.ptr, pattern->ptr, n) != 0))
         return MATCH_NO;
     return n == pattern->len ? MATCH_WHOLE : MATCH_PARTLY;
 }
@@ -178,6 +178,8 @@ static bool leave_before(struct reasoning *r)
 {
     struct str held = buf_str(&r->held);
     size_t blank = 0;
+    if (held.len == 0)
+        return false;
     while (blank < held.len && (held.ptr[blank] == '\n' || held.ptr[blank] == ' '))
         blank++;
     enum match m = begins(r->how, str_slice(held.ptr + blank, held.len - blank), OPEN);
