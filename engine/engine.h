@@ -193,7 +193,7 @@ struct engine_usage {
     uint32_t reasoning_tokens;  /* of them: the thought and its markup */
     uint32_t resumed_tokens;
     uint32_t restored_tokens; /* of prompt and answer, whose state came from a snapshot */
-    double prefill_ms; /* of this attempt: from admission to the first new token */
+    double prefill_ms;        /* of this attempt: from admission to the first new token */
     double decode_ms;
     uint64_t bytes_read; /* from disk for this sequence's steps */
 };
@@ -210,7 +210,7 @@ struct engine_event {
     uint64_t tag;
     int32_t token; /* TOKEN: also the one that ends the answer */
     struct str
-        text; /* TOKEN: new text that is now certain (may be empty); DONE: the whole answer */
+        text; /* TOKEN: text certain since the last one, resumed or not (may be empty); DONE: the whole answer */
     struct str reasoning; /* the same of the thought */
     bool in_thought;      /* DONE: it ended before the answer began; finish is LENGTH then */
     uint32_t prefilled,

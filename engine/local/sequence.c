@@ -73,6 +73,9 @@ static int replay(struct sequence *s, const struct engine_request *r, struct err
             return rc;
     }
     s->n_resumed = sequence_answered(s);
+    /* The earlier attempt has given these out. */
+    (void)sequence_new_text(s);
+    (void)sequence_new_thought(s);
     return 0;
 }
 

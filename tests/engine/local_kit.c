@@ -89,6 +89,7 @@ static void take(struct kit_result *res, const struct engine_event *event)
         CHECK(res->n_tokens < ARRAY_LEN(res->token));
         res->token[res->n_tokens++] = event->token;
         append(res->streamed, sizeof(res->streamed), &res->n_streamed, event->text);
+        res->streamed_by[res->n_tokens - 1] = res->n_streamed;
         append(res->streamed_thought, sizeof(res->streamed_thought), &res->n_streamed_thought,
                event->reasoning);
         break;

@@ -33,7 +33,8 @@ struct kit_result {
     size_t n_text;
     char streamed[8192]; /* the texts of TOKEN, one after the other */
     size_t n_streamed;
-    char thought[8192]; /* of DONE; and what of it the TOKENs gave */
+    size_t streamed_by[600]; /* bytes of it that had come with token i */
+    char thought[8192];      /* of DONE; and what of it the TOKENs gave */
     size_t n_thought;
     char streamed_thought[8192];
     size_t n_streamed_thought;

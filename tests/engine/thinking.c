@@ -89,6 +89,9 @@ TEST(thinking_goes_on_from_every_token_of_an_earlier_attempt)
         again.n_resume = n;
         kit_run(k.en, &again, 1, &rest);
         CHECK_INT(rest.n_tokens, whole.n_tokens - n);
+        size_t before = n > 0 ? whole.streamed_by[n - 1] : 0;
+        CHECK_INT(rest.n_streamed, n < whole.n_tokens ? whole.n_streamed - before : 0);
+        CHECK(memcmp(rest.streamed, whole.streamed + before, rest.n_streamed) == 0);
         memmove(rest.token + n, rest.token, rest.n_tokens * sizeof(*rest.token));
         memcpy(rest.token, whole.token, n * sizeof(*rest.token));
         rest.n_tokens = whole.n_tokens;
