@@ -54,7 +54,7 @@ int divergence_add(struct divergence *d, const float *logits, const float *refer
     int rc = measure(&model, logits, n_vocab, e);
     if (rc == 0 && reference)
         rc = measure(&other, reference, n_vocab, e);
-    if (rc < 0)
+    if (rc != 0)
         return rc;
     const double nll = -log_probability(&model, (uint32_t)token);
     d->n++;

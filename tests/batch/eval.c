@@ -200,9 +200,9 @@ static int add_row(void *context, uint32_t position, const float *logits, uint32
                    struct error *e)
 {
     struct oracle *o = context;
-    long double sum = 0;
+    long double sum = expl((long double)logits[0]);
     (void)e;
-    for (uint32_t i = 0; i < n_vocab; i++)
+    for (uint32_t i = 1; i < n_vocab; i++)
         sum += expl((long double)logits[i]);
     o->nll += logl(sum) - (long double)logits[o->ids[position + 1]];
     o->n++;

@@ -27,7 +27,7 @@ static int visit_row(const struct spec *s, const struct tensor_row *row, const c
         n_dims++;
     }
     if (is_named(s->defects.misshape, name))
-        ne[n_dims - 1]++;
+        ne[n_dims > 0 ? n_dims - 1 : 0]++;
     return visit(context, row, name, ne, n_dims, e);
 }
 
