@@ -82,7 +82,7 @@ obj = $(patsubst %.c,$(B)/%.o,$(1))
 # does not see a race on what a product reads or writes; that one writes its own range only, and gives
 # the same bits whatever the cut, are tests (tests/engine/kernels.c). All other code is watched.
 ifeq ($(FLAVOUR),tsan)
-$(filter-out %/act.o %/attention.o %/vector.o,$(call obj,$(call find_c,engine/kernels/cpu))): \
+$(filter-out %/act.o %/attention.o %/attention_few.o %/vector.o,$(call obj,$(call find_c,engine/kernels/cpu))): \
   EXTRA := -fno-sanitize=thread -O2
 endif
 

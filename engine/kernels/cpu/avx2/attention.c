@@ -3,75 +3,34 @@
 
 #include <math.h>
 
+#include "engine/kernels/cpu/avx2/attention.h"
 #include "engine/kernels/cpu/avx2/avx2.h"
 #include "engine/kernels/cpu/avx2/exp.h"
 #include "engine/kernels/cpu/avx2/lanes.h"
 
-#define ATTENTION_INLINE static inline __attribute__((always_inline))
-
-/* n halves, of which more than 8 are not taken; then zeros */
-ATTENTION_INLINE __m128i load_halves(const uint16_t *p, size_t n)
+/* 16 keys x up to 8 dimensions. */
+ATTENTION_INLINE void store_strip(const uint16_t *const key[STRIP_KEYS], size_t c, size_t n_dims,
+                                  attention_block *out, size_t j)
 {
-    if (n >= 8)
-        return _mm_loadu_si128((const __m128i *)p);
-    uint16_t part[8] = {0};
-    memcpy(part, p, n * sizeof(*p));
-    return _mm_loadu_si128((const __m128i *)part);
-}
-
-ATTENTION_INLINE void store_wide(float *out, __m256i halves)
-{
-    _mm256_storeu_ps(out, _mm256_cvtph_ps(_mm256_castsi256_si128(halves)));
-    _mm256_storeu_ps(out + 8, _mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1)));
-}
-
-/* Four rows of out: dimensions 0..3 of x, whose words are two neighbouring dimensions of keys 2i, 2i + 1. */
-ATTENTION_INLINE void store_dims(const __m256i x[4], attention_block *out, size_t j)
-{
-    __m256i a = _mm256_unpacklo_epi32(x[0], x[1]);
-    __m256i b = _mm256_unpacklo_epi32(x[2], x[3]);
-    __m256i c = _mm256_unpackhi_epi32(x[0], x[1]);
-    __m256i d = _mm256_unpackhi_epi32(x[2], x[3]);
-    store_wide(out[0] + j, _mm256_unpacklo_epi64(a, b));
-    store_wide(out[1] + j, _mm256_unpackhi_epi64(a, b));
-    store_wide(out[2] + j, _mm256_unpacklo_epi64(c, d));
-    store_wide(out[3] + j, _mm256_unpackhi_epi64(c, d));
-}
-
-/* 16 keys (the last of n_keys repeated) x up to 8 dimensions, transposed as halves. */
-ATTENTION_INLINE void load_16_keys(const uint16_t *const key[16], size_t c, size_t n_dims,
-                                   attention_block *out, size_t j)
-{
-    __m256i low[4];
-    __m256i high[4];
-    for (size_t i = 0; i < 4; i++) {
-        __m256i pair[2];
-        for (size_t h = 0; h < 2; h++) {
-            __m128i first = load_halves(key[2 * i + h] + c, n_dims);
-            __m128i second = load_halves(key[2 * i + h + 8] + c, n_dims);
-            pair[h] = _mm256_inserti128_si256(_mm256_castsi128_si256(first), second, 1);
-        }
-        low[i] = _mm256_unpacklo_epi16(pair[0], pair[1]);
-        high[i] = _mm256_unpackhi_epi16(pair[0], pair[1]);
+    __m256i halves[8];
+    transpose_strip(key, c, n_dims, halves);
+    for (size_t i = 0; i < 8; i++) {
+        _mm256_store_ps(out[i] + j, low_floats(halves[i]));
+        _mm256_store_ps(out[i] + j + 8, high_floats(halves[i]));
     }
-    store_dims(low, out, j);
-    store_dims(high, out + 4, j);
 }
 
 static void load_keys(const struct attention_page *a, size_t n_keys, size_t c, size_t n_dims,
                       attention_block *b)
 {
-    for (size_t j = 0; j < n_keys; j += 16) {
-        const uint16_t *key[16];
-        for (size_t i = 0; i < 16; i++)
-            key[i] = (const uint16_t *)((const char *)a->k +
-                                        MIN_OF(j + i, n_keys - 1) * a->k_stride_bytes) +
-                     c;
+    for (size_t j = 0; j < n_keys; j += STRIP_KEYS) {
+        const uint16_t *key[STRIP_KEYS];
         size_t i = 0;
+        find_strip(a, n_keys, j, c, key);
         for (; i + 8 <= n_dims; i += 8)
-            load_16_keys(key, i, 8, b + i, j);
+            store_strip(key, i, 8, b + i, j);
         if (i < n_dims)
-            load_16_keys(key, i, n_dims - i, b + i, j);
+            store_strip(key, i, n_dims - i, b + i, j);
     }
 }
 
@@ -191,7 +150,7 @@ static void multiply(const struct attention_row *rows, size_t n_rows, size_t n_c
     }
 }
 
-static float weigh(float *score, size_t n_keys, float scale, float *ret_max)
+float avx2_weigh(float *score, size_t n_keys, float scale, float *ret_max)
 {
     __m256 max = _mm256_set1_ps(-INFINITY);
     for (size_t j = 0; j < n_keys; j += 8)
@@ -213,6 +172,7 @@ static float weigh(float *score, size_t n_keys, float scale, float *ret_max)
 
 void avx2_attention_page(const struct attention_page *a)
 {
-    static const struct attention_parts parts = {load_keys, load_values, multiply, weigh};
-    attention_run(a, &parts);
+    static const struct attention_parts parts = {load_keys, load_values, multiply, avx2_weigh};
+    if (!avx2_attend_few(a))
+        attention_run(a, &parts);
 }
