@@ -220,8 +220,9 @@ TEST(moe_of_one_expert_for_all_rows_is_its_formula)
 
 TEST(moe_of_two_formats_is_its_formula)
 {
-    check_model("two", "--arch qwen3moe --experts 9 --used 9 --expert-ff 96 --vocab 300 --type "
-                       "Q4_K --expert-type IQ1_S");
+    check_model("two",
+                "--arch qwen3moe --layers 1 --experts 9 --used 4 --expert-ff 96 --vocab 300 --type "
+                "Q4_K --expert-type IQ1_S");
 }
 
 TEST(moe_of_deepseek2_is_its_formula)
@@ -231,7 +232,8 @@ TEST(moe_of_deepseek2_is_its_formula)
 
 TEST(moe_of_kimi_k3_is_its_formula)
 {
-    check_model("latent", "--arch kimi-k3 --vocab 300 --type Q8_0 --expert-type MXFP4");
+    check_model("latent", "--arch kimi-k3 --layers 3 --mla-every 2 --latent 96 --vocab 300 --type "
+                          "Q8_0 --expert-type MXFP4");
 }
 
 /* ------------------------------------------------------------------ gate and up in one tensor */
