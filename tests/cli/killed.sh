@@ -34,3 +34,28 @@ until_true grep -q loaded .run
 t nocturne run --raw
 kill -TERM $worker
 wait $worker
+
+echo '--- in the middle of thoughts'
+mkmodel --arch llama --pre kimi-k2 --size 24M --ctx 512 --vocab 512 -o model.gguf > .out 2>&1 || cat .out
+export NOCTURNE_CHAT_FORMAT=kimi-k3
+think() { nocturne submit -q --seed 5 --temperature 0.9 --reasoning-budget 90 --max-tokens 150 -p one -p two; }
+thoughts() { nocturne export 2> .err | grep -o '"content":.*"refusal"' | cksum; }
+export NOCTURNE_DB=calm-thoughts.db
+think > id
+nocturne run --drain 2> .err || cat .err
+calm=$(thoughts)
+export NOCTURNE_DB=rough-thoughts.db
+think > id
+for signal in KILL TERM KILL; do
+    rm -f .run
+    nocturne run 2> .run &
+    worker=$!
+    until_true grep -q loaded .run
+    sleep 0.3
+    kill -$signal $worker
+    wait $worker 2> .wait
+    echo "$signal: $?"
+done
+nocturne run --drain --slots 1 2> .err || cat .err
+[ "$(thoughts)" = "$calm" ] && echo 'the same thoughts and answers'
+nocturne export 2> .err | grep -c reasoning_content
