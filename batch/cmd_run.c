@@ -45,9 +45,11 @@ static int run(struct command_context *c, struct error *e)
 }
 
 static const enum option_id options[] = {
-    OPTION_MODEL,       OPTION_MEMORY,      OPTION_THREADS, OPTION_CTX,   OPTION_SLOTS,
-    OPTION_CHUNK,       OPTION_ISA,         OPTION_EXACT,   OPTION_RAW,   OPTION_CHAT_FORMAT,
-    OPTION_ALIAS,       OPTION_MATCH_MODEL, OPTION_DRAIN,   OPTION_LEASE, OPTION_REPORT_EVERY,
+    OPTION_MODEL,       OPTION_MEMORY,         OPTION_THREADS,
+    OPTION_CTX,         OPTION_SLOTS,          OPTION_CHUNK,
+    OPTION_ISA,         OPTION_EXACT,          OPTION_RAW,
+    OPTION_CHAT_FORMAT, OPTION_ALIAS,          OPTION_MATCH_MODEL,
+    OPTION_DRAIN,       OPTION_LEASE,          OPTION_REPORT_EVERY,
     OPTION_SPACE_CHECK, OPTION_SNAPSHOT_AFTER, OPTION_NONE};
 
 const struct command command_run = {

@@ -17,7 +17,7 @@ static const struct chat_format known[] = {
 };
 
 /* For --chat-format: FORMATS_NAMED lists them for people. */
-#define FORMATS_NAMED "chatml|llama3|kimi-k3|qwen3"
+#define FORMATS_NAMED "chatml|llama3|kimi-k3|qwen3|deepseek-r1"
 static const struct chat_format named[] = {
     {.renderer = &chat_renderer_chatml, .name = "chatml", .thinking = &thinking_none},
     {.renderer = &chat_renderer_llama3, .name = "llama3", .thinking = &thinking_none},
@@ -26,6 +26,7 @@ static const struct chat_format named[] = {
      .name = "qwen3",
      .strip_reasoning = true,
      .thinking = &thinking_tags},
+    {.renderer = &chat_renderer_deepseek, .name = "deepseek-r1", .thinking = &thinking_opened},
 };
 
 static int find_named(const struct chat_format **ret, const char *name, struct error *e)

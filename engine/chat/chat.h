@@ -43,7 +43,8 @@ struct chat_format; /* one row of the table, or a renderer named explicitly */
 
 /*
  * name NULL: by the hash of tokenizer.chat_template; "chatml", "llama3", "kimi-k3", "qwen3" (ChatML
- * that thinks): that format without default system text. ERROR_UNSUPPORTED names the hash. *ret NULL is never a success.
+ * that thinks), "deepseek-r1": that format without default system text. ERROR_UNSUPPORTED names the
+ * hash. *ret NULL is never a success.
  */
 int chat_format_find(const struct chat_format **ret, const struct gguf *g, const char *name,
                      struct error *e);

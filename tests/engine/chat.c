@@ -401,7 +401,8 @@ TEST(chat_unknown_template_is_refused_with_its_hash)
     struct str text = str_of("{{ messages }}");
     hash_text(text, hash);
     CHECK_ERROR(find_in_file("a.gguf", text, &f, &e), &e, ERROR_UNSUPPORTED, hash);
-    CHECK(strstr(e.text, "--raw") && strstr(e.text, "--chat-format chatml|llama3|kimi-k3|qwen3"));
+    CHECK(strstr(e.text, "--raw") &&
+          strstr(e.text, "--chat-format chatml|llama3|kimi-k3|qwen3|deepseek-r1"));
     CHECK_ERROR(find_in_file("b.gguf", str_slice(NULL, 0), &f, &e), &e, ERROR_UNSUPPORTED,
                 "no chat template");
 }

@@ -8,7 +8,7 @@
 #include "tests/engine/tokenizer_kit.h"
 #include "tests/test.h"
 
-#define R1 "dd2675619a64a449cdcdd2b93e605a0a50764cee41e344f244752bc93643936c"
+#define R1 "deepseek-r1"
 #define THINK "<|open|>think<|sep|>"
 #define END_THINK "<|close|>think<|sep|>"
 #define RESPONSE "<|open|>response<|sep|>"
