@@ -32,7 +32,7 @@ trap 'rm -f "$runs"' EXIT
 
 # Each prints "PREFILL DECODE ISA" in tokens/s, or "- - failed".
 ours() {
-    GOMP_SPINCOUNT=1000 "$tokens" "$1" --isa "${ISA:-auto}" --threads "$threads" \
+    GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-1000} "$tokens" "$1" --isa "${ISA:-auto}" --threads "$threads" \
         --prefill "$prefill" --decode "$decode" --depth 0 |
         awk -F, 'NF == 7 { print $6, $7, $1; ok = 1 } END { if (!ok) print "- - failed" }'
 }
