@@ -69,7 +69,7 @@ static void define_groups(const struct hparams *hp, double *s)
     for (uint32_t g = 0; g < n; g++) {
         uint32_t better = 0;
         for (uint32_t h = 0; h < n; h++)
-            better += worth[h] > worth[g] || (worth[h] == worth[g] && h < g);
+            better += worth[h] > worth[g] || (h < g && worth[h] == worth[g]);
         for (uint32_t i = 0; better >= hp->n_expert_groups_used && i < size; i++)
             s[g * size + i] = -INFINITY;
     }

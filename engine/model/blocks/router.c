@@ -33,7 +33,7 @@ static void choose_largest(const float *score, uint32_t n, uint32_t k, struct ro
 static void keep_groups(const struct hparams *hp, float *score)
 {
     uint32_t n_groups = hp->n_expert_groups, size = hp->n_experts / n_groups;
-    struct route best[EXPERTS_MAX];
+    struct route best[EXPERTS_MAX] = {{0}};
     float worth[EXPERTS_MAX];
     bool kept[EXPERTS_MAX] = {false};
     for (uint32_t g = 0; g < n_groups; g++) {
@@ -44,17 +44,17 @@ static void keep_groups(const struct hparams *hp, float *score)
     choose_largest(worth, n_groups, hp->n_expert_groups_used, best);
     for (uint32_t i = 0; i < hp->n_expert_groups_used; i++)
         kept[best[i].expert] = true;
-    for (uint32_t i = 0; i < hp->n_experts; i++) {
-        if (!kept[i / size])
-            score[i] = -INFINITY;
+    for (uint32_t g = 0; g < n_groups; g++) {
+        for (uint32_t i = 0; i < size && !kept[g]; i++)
+            score[g * size + i] = -INFINITY;
     }
 }
 
 static void softmax(const struct kernels *k, float *x, uint32_t n)
 {
-    float max = x[0];
+    float max = -INFINITY;
     double sum = 0;
-    for (uint32_t i = 1; i < n; i++)
+    for (uint32_t i = 0; i < n; i++)
         max = MAX_OF(max, x[i]);
     for (uint32_t i = 0; i < n; i++) {
         x[i] = k->exp1(x[i] - max);
