@@ -528,6 +528,28 @@ TEST(mla_bytes_of_older_files)
     ledger_free(l);
 }
 
+TEST(mla_load_of_older_files_survives_every_failing_allocation)
+{
+    struct bound b;
+    struct ledger *l;
+    struct error e = {0};
+    int rc = -1;
+    CHECK_OK(bind(&b, "old", SMALL "--legacy --type Q4_K", &e), &e);
+    CHECK_OK(ledger_new(&l, 1 << 28, &e), &e);
+    for (long k = 1; rc != 0; k++) {
+        CHECK(k < 100);
+        mem_fail_after(k);
+        rc = model_load(&b.model, &(struct model_load_options){.ledger = l}, &e);
+        mem_fail_after(0);
+        CHECK(rc == 0 || rc == -ERROR_NOMEM);
+        model_release(&b.model);
+        CHECK_INT(ledger_total(l), 0);
+        CHECK_OK(model_bind(&b.model, b.gguf, &e), &e);
+    }
+    unbind(&b);
+    ledger_free(l);
+}
+
 /* Each breaks one thing; the sentence names it. */
 TEST(mla_refuses_what_is_wrong_by_name)
 {

@@ -212,18 +212,21 @@ TEST(steps_same_bits_of_llama_with_experts)
 
 TEST(steps_same_bits_of_qwen3moe)
 {
-    check_every_mode("qwen3moe", "--arch qwen3moe --vocab 300 --type Q5_0 --expert-type IQ1_S");
+    check_every_mode(
+        "qwen3moe",
+        "--arch qwen3moe --vocab 300 --experts 4 --expert-ff 64 --type Q5_0 --expert-type IQ1_S");
 }
 
 TEST(steps_same_bits_of_deepseek2)
 {
-    check_every_mode("deepseek2", "--arch deepseek2 --vocab 300 --type Q4_K");
+    check_every_mode("deepseek2", "--arch deepseek2 --vocab 300 --experts 8 --groups 2 "
+                                  "--groups-used 1 --expert-ff 64 --type Q4_K");
 }
 
 TEST(steps_same_bits_of_deepseek2_in_older_files)
 {
-    check_every_mode("old",
-                     "--arch deepseek2 --vocab 300 --legacy --q-lora 0 --softmax --type Q8_0");
+    check_every_mode("old", "--arch deepseek2 --vocab 300 --experts 4 --groups 1 --groups-used 1 "
+                            "--expert-ff 64 --legacy --q-lora 0 --softmax --type Q8_0");
 }
 
 TEST(steps_same_bits_of_kimi_linear)
