@@ -34,7 +34,7 @@ static void keep_groups(const struct hparams *hp, float *score)
 {
     uint32_t n_groups = hp->n_expert_groups, size = hp->n_experts / n_groups;
     struct route best[EXPERTS_MAX] = {{0}};
-    float worth[EXPERTS_MAX];
+    float worth[EXPERTS_MAX] = {0};
     bool kept[EXPERTS_MAX] = {false};
     for (uint32_t g = 0; g < n_groups; g++) {
         struct route top[2] = {{0}, {0}};
