@@ -21,8 +21,7 @@ struct kv_shape model_kv_shape(const struct model *m, bool exact)
         s.k_dim = hp->kv_lora + hp->rope.n_rot;
         s.v_dim = 0;
     }
-    if (s.n_recurrent >
-        0) { /* states [head][value][key], then the last inputs of three convolutions */
+    if (s.n_recurrent > 0) { /* of each head a matrix and what three convolutions remember */
         uint32_t inner = hp->n_heads * hp->kda_head_dim;
         s.recurrent_floats = inner * hp->kda_head_dim + 3 * (hp->conv_kernel - 1) * inner;
     }

@@ -7,6 +7,7 @@
 #include "engine/local/local.h"
 #include "tests/engine/kernels.h"
 #include "tests/engine/local_kit.h"
+#include "tests/engine/step_kit.h"
 #include "tests/test.h"
 
 #define N_REQUESTS 7
@@ -203,25 +204,32 @@ static const struct known_hash known_hashes[] = {
     {"generic", true, 2, {"10960ba91b95e6fc", "54fcc7d6978dd164", "64adfeab52689774"}},
 };
 
+static void add_run(struct sha256 *h, const char *path, const char *isa, bool exact)
+{
+    const struct engine_options o = {
+        .model_path = path, .slots = 1, .threads = 1, .isa = isa, .exact = exact};
+    struct all_rows a = score_some(&o, 70);
+    sha256_add(h, a.logits + 69 * (size_t)a.n_vocab, a.n_vocab * sizeof(float));
+    mem_free(a.logits);
+}
+
+static void end_hash(struct sha256 *h, char out[65])
+{
+    uint8_t digest[32];
+    sha256_end(h, digest);
+    sha256_hex(digest, out);
+    out[16] = '\0';
+}
+
 static void hash_run(const char *const *formats, const char *isa, bool exact, char out[65])
 {
     struct sha256 h;
-    uint8_t digest[32];
     sha256_init(&h);
     for (size_t i = 0; formats[i]; i++) {
         char path[4096];
-        const struct engine_options o = {.model_path = kit_model(formats[i], path),
-                                         .slots = 1,
-                                         .threads = 1,
-                                         .isa = isa,
-                                         .exact = exact};
-        struct all_rows a = score_some(&o, 70);
-        sha256_add(&h, a.logits + 69 * (size_t)a.n_vocab, a.n_vocab * sizeof(float));
-        mem_free(a.logits);
+        add_run(&h, kit_model(formats[i], path), isa, exact);
     }
-    sha256_end(&h, digest);
-    sha256_hex(digest, out);
-    out[16] = '\0';
+    end_hash(&h, out);
 }
 
 static void check_known_hashes(const struct kernels *kernels)
@@ -246,6 +254,67 @@ static void check_known_hashes(const struct kernels *kernels)
     CHECK_INT(n_other, 0);
 }
 KERNELS_EACH(TEST, identity_arithmetic_has_the_version_it_says, check_known_hashes)
+
+/* The same of the blocks that other architectures are made of. */
+static const char *const block_models[][2] = {
+    {"qwen3moe", "--arch qwen3moe --vocab 300 --type Q8_0"},
+    {"deepseek2", "--arch deepseek2 --vocab 300 --type Q8_0"},
+    {"kimi-linear", "--arch kimi-linear --vocab 300 --type Q8_0"},
+    {"kimi-k3", "--arch kimi-k3 --vocab 300 --type Q8_0"},
+};
+
+struct block_hashes {
+    const char *isa;
+    bool exact;
+    uint32_t version;
+    const char *hash[ARRAY_LEN(block_models)];
+};
+
+static const struct block_hashes block_hashes[] = {
+    {"generic",
+     false,
+     2,
+     {"7f6da5e7d50b9d7f", "19b425907814d390", "612de23994ca98d1", "4553d14df7174165"}},
+    {"avx2",
+     false,
+     2,
+     {"90e46d8ca5e6522d", "4982f5c35dcaea52", "73e4be8babce8e47", "3994f2d3dca5b9b5"}},
+    {"avx512",
+     false,
+     2,
+     {"b80f17dbc5217eca", "4982f5c35dcaea52", "6c54980738d62dac", "9d392daddeeedab0"}},
+    {"generic",
+     true,
+     2,
+     {"2f6b23492c52484d", "b5eb1a79d5c5c7c9", "6ff04f39bc1b9203", "95f3525dc3b77e98"}},
+};
+
+static void check_block_hashes(const struct kernels *kernels)
+{
+    int n_other = 0;
+    int n_known = 0;
+    for (size_t i = 0; i < ARRAY_LEN(block_hashes); i++) {
+        const struct block_hashes *k = &block_hashes[i];
+        if (strcmp(k->isa, kernels->name) != 0)
+            continue;
+        n_known++;
+        CHECK_INT(k->version, NUMERIC_VERSION);
+        for (size_t m = 0; m < ARRAY_LEN(block_models); m++) {
+            struct sha256 h;
+            char path[4096], hash[65];
+            sha256_init(&h);
+            add_run(&h, step_kit_model(block_models[m][0], block_models[m][1], path), k->isa,
+                    k->exact);
+            end_hash(&h, hash);
+            test_note("%s%s, %s: %s, want %s", k->isa, k->exact ? " exact" : "", block_models[m][0],
+                      hash, k->hash[m]);
+            n_other += strcmp(hash, k->hash[m]) != 0;
+        }
+    }
+    CHECK(n_known > 0);
+    CHECK_INT(n_other, 0);
+}
+KERNELS_EACH(TEST, identity_arithmetic_of_blocks_has_the_version_it_says, check_block_hashes)
 
 TEST(identity_arithmetic_of_every_format_is_hashed)
 {
