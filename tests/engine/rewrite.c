@@ -13,7 +13,6 @@ struct part {
     uint32_t n_dims;
     uint64_t ne[4];
     const struct gguf_tensor *from[3];
-    uint64_t zeros; /* bytes after them */
 };
 
 static bool name_is(struct str name, const char *want)
@@ -70,10 +69,6 @@ static bool plan_part(const struct gguf *from, size_t i, const struct rewrite *r
     memcpy(p->ne, t->ne, sizeof(p->ne));
     if (name_is(t->name, r->omit))
         return false;
-    if (name_is(t->name, r->misshape)) {
-        p->zeros = t->bytes / p->ne[p->n_dims - 1];
-        p->ne[p->n_dims - 1]++;
-    }
     if (r->fewer_dims && strstr(p->name, "ssm_conv1d"))
         p->n_dims = 3;
     if (r->fewer_dims &&
@@ -123,8 +118,6 @@ void rewrite_model(const struct gguf *from, const char *to, const struct rewrite
             continue;
         for (size_t k = 0; k < 3 && p.from[k]; k++)
             copy_tensor(w, from, p.from[k]);
-        if (p.zeros > 0)
-            CHECK_OK(gguf_writer_hole(w, p.zeros, &e), &e);
     }
     if (r->extra)
         CHECK_OK(gguf_writer_data(w, zeros, sizeof(zeros), &e), &e);

@@ -1,4 +1,4 @@
-/* A model file written once more with something changed: forms that a tool does not write, mistakes. */
+/* A model file written once more with something changed: forms that the model writer does not write. */
 #ifndef TESTS_ENGINE_REWRITE_H
 #define TESTS_ENGINE_REWRITE_H
 
@@ -13,11 +13,10 @@ struct rewrite {
     uint32_t u32_value;
     const char *f32_key;
     float f32_value;
-    const char *omit;     /* a tensor */
-    const char *misshape; /* gets one more of its last dimension */
-    const char *extra;    /* F32, of 8 numbers */
-    bool fuse_qkv;   /* attn_q, attn_k and attn_v of layers with convolutions become attn_qkv */
-    bool fewer_dims; /* convolutions without their last dimension, ssm_a as a column or a row */
+    const char *omit;  /* a tensor */
+    const char *extra; /* F32, of 8 numbers */
+    bool fuse_qkv;     /* attn_q, attn_k and attn_v of layers with convolutions become attn_qkv */
+    bool fewer_dims;   /* convolutions without their last dimension, ssm_a as a column or a row */
 };
 
 void rewrite_model(const struct gguf *from, const char *to, const struct rewrite *r);
