@@ -434,13 +434,13 @@ KERNELS_EACH(TEST, golden_logits_default, check_shipped)
 LONG_TEST(golden_logits_whole_set_exact)
 {
     golden_use_whole_set();
-    check_manifest(check_exact, NULL, 33);
+    check_manifest(check_exact, NULL, 72);
 }
 
 static void check_whole_set(const struct kernels *k)
 {
     golden_use_whole_set();
-    check_manifest(check_default, k->name, 33);
+    check_manifest(check_default, k->name, 72);
 }
 KERNELS_EACH(LONG_TEST, golden_logits_whole_set, check_whole_set)
 
