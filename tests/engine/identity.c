@@ -101,6 +101,15 @@ TEST(identity_exact_mode)
     check_settings(kit_model("Q5_0", path), "generic", true, 1);
 }
 
+/* States that cannot be rolled back, latent caches and experts behind the same scheduler. */
+TEST(identity_of_a_hybrid_model)
+{
+    char path[4096];
+    check_settings(
+        step_kit_model("kimi-k3", "--arch kimi-k3 --vocab 300 --layers 3 --type Q8_0", path),
+        "auto", false, 4);
+}
+
 /* Stopped after every number of tokens, and again: the rest is what it would have been. */
 TEST(identity_resume_after_any_token)
 {
