@@ -18,6 +18,8 @@ typedef __m256 vecf;
 #define VEC_OP(op) _mm256_##op
 #define VEC_INLINE static inline __attribute__((always_inline))
 
+#include "engine/kernels/cpu/x86/ops.h"
+
 /* 16 bytes from there, in each 128 bits. */
 VEC_INLINE vec vec_repeat16(const void *at)
 {

@@ -104,4 +104,6 @@ VEC_INLINE vec dot_grid(struct grid_format f, const struct grid_row *r, const st
     return sum;
 }
 
+#include "engine/kernels/cpu/x86/dot_tile.h"
+
 #endif

@@ -18,6 +18,8 @@ typedef __m512 vecf;
 #define VEC_OP(op) _mm512_##op
 #define VEC_INLINE static inline __attribute__((always_inline))
 
+#include "engine/kernels/cpu/x86/ops.h"
+
 VEC_INLINE vec vec_repeat16(const void *at)
 {
     return _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)at));

@@ -9,4 +9,10 @@ enum codes {
     CODES_I8, /* signed */
 };
 
+/* Words of a super-block that have one scale. */
+struct dot_part {
+    int first;
+    int n_words;
+};
+
 #endif

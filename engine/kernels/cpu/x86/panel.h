@@ -24,7 +24,7 @@
 #define PANEL_AHEAD 8192 /* bytes of weights that are fetched before their turn, at least */
 #define PANEL_ROWS 64    /* activation rows served by a panel: their 256 columns take 20 KiB */
 
-/* Codes of several columns are words: byte i of lane l of word c is row l's code of column 4c + i. */
+/* Codes of several columns are words: byte i of lane l of word c is row l's code of column 4c + i (dot_store). */
 struct panel {
     vec q[PANEL_COLS / 4];
     /* Formats with a partner of 32: of each block. Of 256: only [0]. */
@@ -106,7 +106,7 @@ VEC_INLINE void panel_put(struct opened *o, int g, const vec w[4])
     for (int c = 0; c < 4; c++)
         kept[c] = dot_keep(o->codes, w[c]);
     if (o->q)
-        memcpy(o->q + 4 * g, kept, sizeof(kept));
+        dot_store(kept, o->q + 4 * g);
     else if (o->wide && DOT_WORDS == 8)
         o->dot[g / 2] = dot_16(o->codes, kept, o->x + 16 * g, o->dot[g / 2]);
     else
@@ -120,7 +120,7 @@ VEC_INLINE void panel_put_half(struct opened *o, int h, const vec w[4])
     for (int c = 0; c < 4; c++)
         kept[c] = dot_keep(o->codes, w[c]);
     if (o->q)
-        memcpy(o->q + 4 * h, kept, sizeof(kept));
+        dot_store(kept, o->q + 4 * h);
     else if (h == 0)
         o->sum = dot_first(o->codes, kept, o->x);
     else
@@ -178,10 +178,10 @@ VEC_INLINE vecf panel_add_halves(struct panel_format f, vecf d, vecf m, const ve
 {
     vec half[2];
     for (int h = 0; h < 2; h++) {
-        half[h] = dot_16(f.codes, w + 4 * h, x->q + 16 * h, vec_set32(0));
+        half[h] = dot_stored(f.codes, w + 4 * h, x->q + 16 * h);
         if (panel_offset(f) != 0) {
             vec ones[4] = {vec_set8(1), vec_set8(1), vec_set8(1), vec_set8(1)};
-            vec qsum = dot_16(CODES_U4, ones, x->q + 16 * h, vec_set32(0));
+            vec qsum = dot_stored(CODES_U4, ones, x->q + 16 * h);
             half[h] = vec_sub32(half[h], vec_mul32(qsum, vec_set32(panel_offset(f))));
         }
     }
@@ -214,10 +214,8 @@ VEC_INLINE void panel_tile_q8(struct panel_format f, const struct panel *p, size
         a[r] = acc[r];
     for (size_t b = 0; b < n_blocks; b++) {
         const vec *w = p->q + 8 * b;
-        for (int r = 0; r < n && !f.halves; r++)
-            sum[r] = dot_first(f.codes, w, x[r][b].q);
-        for (int r = 0; r < n && !f.halves; r++)
-            sum[r] = dot_second(f.codes, sum[r], w + 4, x[r][b].q + 16);
+        if (!f.halves)
+            dot_tile_q8(f.codes, w, x, b, sum, n);
         for (int r = 0; r < n; r++)
             a[r] = f.halves ? panel_add_halves(f, p->d[b], p->m[b], w, x[r] + b, a[r])
                             : panel_add_block(f, p->d[b], p->m[b], sum[r], x[r] + b, a[r]);
@@ -233,10 +231,8 @@ VEC_INLINE void panel_tile_q8k(struct panel_format f, const struct panel *p,
     vec sum[DOT_TILE];
     for (int r = 0; r < n; r++)
         sum[r] = vec_set32(0);
-    for (int c = 0; c < PANEL_COLS / 4; c += n_words) {
-        for (int r = 0; r < n; r++)
-            sum[r] = dot_scaled(f.codes, p->q + c, x[r]->q + 4 * c, p->sc[c / 4], sum[r], n_words);
-    }
+    for (int c = 0; c < PANEL_COLS / 4; c += n_words)
+        dot_tile_q8k(f.codes, p->q, x, (struct dot_part){c, n_words}, p->sc[c / 4], sum, n);
     for (int r = 0; r < n; r++)
         acc[r] = panel_add_super(f, p->d[0], p->m[0], p->mn, sum[r], x[r], acc[r]);
 }
@@ -324,7 +320,7 @@ VEC_INLINE void panel_store(const struct matmul *m, size_t r0, size_t n_rows, si
     for (size_t r = 0; r < n_rows; r++) {
         float *y = m->y + (r0 + r) * m->y_stride + i;
         if (n_lanes == VEC_LANES)
-            VEC_OP(storeu_ps)(y, acc[r]);
+            vecf_store(y, acc[r]);
         else
             memcpy(y, &acc[r], n_lanes * sizeof(*y));
     }
@@ -339,7 +335,7 @@ VEC_INLINE void panel_store(const struct matmul *m, size_t r0, size_t n_rows, si
 VEC_INLINE void panel_prefetch(const uint8_t *from, size_t n_bytes)
 {
     for (size_t at = 0; at < n_bytes; at += 64)
-        _mm_prefetch((const char *)from + at, _MM_HINT_T1);
+        __builtin_prefetch(from + at, 0, 2);
 }
 
 /* Weight rows i .. i + n_lanes with activation rows r0 .. r0 + n_rows. Unused lanes repeat the last. */
