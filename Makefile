@@ -58,16 +58,20 @@ endif
 ISA_avx2 := -mavx2 -mfma -mf16c
 ISA_avx512 := $(ISA_avx2) -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni
 OPT_KERNELS := $(if $(filter release,$(FLAVOUR)),-O3)
+ISA_neon := -march=armv8.2-a+dotprod
 $(B)/engine/kernels/cpu/generic/%.o: ISA_FLAGS = $(OPT_KERNELS)
 $(B)/engine/kernels/cpu/avx2/%.o: ISA_FLAGS = $(ISA_avx2) $(OPT_KERNELS)
 $(B)/engine/kernels/cpu/avx512/%.o: ISA_FLAGS = $(ISA_avx512) $(OPT_KERNELS)
+$(B)/engine/kernels/cpu/neon/%.o: ISA_FLAGS = $(ISA_neon) $(OPT_KERNELS)
+$(B)/engine/kernels/cpu/neon_i8mm/%.o: ISA_FLAGS = $(ISA_neon)+i8mm $(OPT_KERNELS)
 
 find_c = $(sort $(shell find $(1) -name '*.c' 2>/dev/null))
 BASE_SRC := $(filter-out base/parallel_omp.c base/parallel_pthread.c,$(call find_c,base)) base/parallel_$(PARALLEL).c
 ENGINE_SRC := $(call find_c,engine)
-ifneq ($(ARCH),x86_64)
-ENGINE_SRC := $(filter-out engine/kernels/cpu/avx2/% engine/kernels/cpu/avx512/%,$(ENGINE_SRC))
-endif
+KERNELS_x86_64 := avx2 avx512
+KERNELS_aarch64 := neon neon_i8mm
+NO_KERNELS := $(filter-out $(KERNELS_$(ARCH)),$(KERNELS_x86_64) $(KERNELS_aarch64))
+ENGINE_SRC := $(filter-out $(NO_KERNELS:%=engine/kernels/cpu/%/%),$(ENGINE_SRC))
 QUEUE_SRC := $(call find_c,queue)
 JOBS_SRC := $(call find_c,jobs)
 BATCH_SRC := $(call find_c,batch)
@@ -195,7 +199,7 @@ eval-peer: all ## perplexity beside llama.cpp: PEER=folder of its programs [MODE
 
 lint: export LINT_CFLAGS := $(CFLAGS_ALL)
 lint: $(B)/queue/schema_gen.h ## layers, sizes, banned calls, format, clang-tidy, cppcheck [STAGE=name]
-	@sh tools/install-deps.sh lint
+	@sh tools/install-deps.sh lint aarch64
 	@sh tests/lint/run.sh $(STAGE)
 
 fuzz: deps ## every parser against mutated input [T=target] [SECONDS=60 for each]

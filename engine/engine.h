@@ -37,7 +37,7 @@ struct engine_options {
         slots; /* sequences at once; default 4, cut by the plan; explicit: refused if it does not fit */
     uint32_t chunk;          /* rows of a step at most; default 256 */
     uint32_t logits;         /* rows of a step that get logits, for engine_score; default 16 */
-    const char *isa;         /* NULL, "auto", "generic", "avx2", "avx512" */
+    const char *isa;         /* NULL, "auto", "generic", "avx2" ... */
     const char *chat_format; /* NULL: by the model's template */
     bool exact;
     bool headers_only; /* directory, tokenizer and plan; no weights: submit and score are refused */

@@ -8,6 +8,9 @@ const struct kernels *const kernels_all[] = {
 #if defined(__x86_64__)
     &kernels_avx2,
     &kernels_avx512,
+#elif defined(__aarch64__)
+    &kernels_neon,
+    &kernels_neon_i8mm,
 #endif
     NULL,
 };

@@ -122,7 +122,7 @@ struct kda_scan {
 };
 
 struct kernels {
-    const char *name;                      /* "generic", "avx2", "avx512" */
+    const char *name;                      /* "generic", "avx2", "avx512", "neon", "neon-i8mm" */
     int (*supported)(const struct cpu *c); /* boolean */
 
     /* x [n] -> one activation row of that kind. n is a multiple of 32 (ACT_Q8) or 256 (ACT_Q8K). */
@@ -175,5 +175,7 @@ void attention_page_exact(const struct attention_page *a);
 extern const struct kernels kernels_generic;
 extern const struct kernels kernels_avx2; /* x86-64 only, as the next */
 extern const struct kernels kernels_avx512;
+extern const struct kernels kernels_neon; /* aarch64 only, as the next */
+extern const struct kernels kernels_neon_i8mm;
 
 #endif

@@ -210,6 +210,8 @@ static const struct known_hash known_hashes[] = {
     {"generic", false, 2, {"c701f29f769a509c", "ef6cab7eb6390755", "7f77a8b65a1a47ca"}},
     {"avx2", false, 2, {"036f8a4ae03720b4", "7d639aa9292fef01", "38c0e8e29e16dda4"}},
     {"avx512", false, 2, {"a14437df29514d26", "7d639aa9292fef01", "38c0e8e29e16dda4"}},
+    {"neon", false, 2, {"797d270c494a5caf", "7d639aa9292fef01", "38c0e8e29e16dda4"}},
+    {"neon-i8mm", false, 2, {"797d270c494a5caf", "7d639aa9292fef01", "38c0e8e29e16dda4"}},
     {"generic", true, 2, {"10960ba91b95e6fc", "54fcc7d6978dd164", "64adfeab52689774"}},
 };
 

@@ -485,13 +485,13 @@ static void activations_are_the_generic_ones(const struct kernels *k)
 KERNELS_TEST(activations_are_the_generic_ones)
 
 /*
- * Blocks of the widest range of scales: eight lanes and sixteen obey the same order, so where both are
- * there they give the same bits. What has no blocks is summed by as many lanes as there are.
+ * Blocks of the widest range of scales: the tables of one architecture obey the same order, so where both
+ * are there they give the same bits. What has no blocks is summed by as many lanes as there are.
  */
-TEST(kernels_avx2_and_avx512_agree_on_blocks)
+static void check_same_bits(const char *isa, const char *other_isa)
 {
-    const struct kernels *avx2 = kernels_named("avx2");
-    const struct kernels *avx512 = kernels_named("avx512");
+    const struct kernels *k = kernels_named(isa);
+    const struct kernels *other = kernels_named(other_isa);
     for (int q = 0; q < QUANT_COUNT; q++) {
         if (quants[q]->block_elems == 1)
             continue;
@@ -500,17 +500,27 @@ TEST(kernels_avx2_and_avx512_agree_on_blocks)
             const size_t y_bytes = p.n_rows * p.n_out * sizeof(float);
             float *want = block_of(y_bytes);
             fill_bytes(&p, -1, 0x2c01, 0xa803, 10.0f);
-            product_quantise(&p, avx2);
+            product_quantise(&p, k);
             struct matmul m = product_matmul(&p);
-            avx2->matmul[q](&m, 0, p.n_out);
+            k->matmul[q](&m, 0, p.n_out);
             memcpy(want, p.y, y_bytes);
-            avx512->matmul[q](&m, 0, p.n_out);
+            other->matmul[q](&m, 0, p.n_out);
             if (memcmp(p.y, want, y_bytes) != 0)
                 test_fail(__FILE__, __LINE__, "%s: %zu rows", quants[q]->name, n_rows);
             mem_free(want);
             product_release(&p);
         }
     }
+}
+
+TEST(kernels_avx2_and_avx512_agree_on_blocks)
+{
+    check_same_bits("avx2", "avx512");
+}
+
+TEST(kernels_neon_and_neon_i8mm_agree_on_blocks)
+{
+    check_same_bits("neon", "neon-i8mm");
 }
 
 TEST(kernels_tables_are_complete)

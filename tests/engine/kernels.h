@@ -34,6 +34,14 @@ static inline const struct kernels *kernels_named(const char *name)
     KIND(name##_avx512)                                                                            \
     {                                                                                              \
         body(kernels_named("avx512"));                                                             \
+    }                                                                                              \
+    KIND(name##_neon)                                                                              \
+    {                                                                                              \
+        body(kernels_named("neon"));                                                               \
+    }                                                                                              \
+    KIND(name##_neon_i8mm)                                                                         \
+    {                                                                                              \
+        body(kernels_named("neon-i8mm"));                                                          \
     }
 
 #define KERNELS_TEST(body) KERNELS_EACH(TEST, kernels_##body, body)

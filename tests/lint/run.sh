@@ -36,12 +36,9 @@ rule() {
 
 header_alone() {
     printf '%s\n' $headers | xargs -P 2 -I{} sh -c '
-        case {} in
-        engine/kernels/cpu/avx2/* | engine/kernels/cpu/x86/*) isa="-mavx2 -mfma -mf16c" ;;
-        engine/kernels/cpu/avx512/*)
-            isa="-mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni"
-            ;;
-        *) isa= ;;
+        isa=$(sh tests/lint/isa.sh {})
+        case $isa in
+        --target*) CC=clang ;;
         esac
         ${CC:-cc} $LINT_CFLAGS -Werror $isa -Ibuild/release -fsyntax-only -include {} -x c /dev/null'
 }

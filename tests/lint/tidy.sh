@@ -3,12 +3,9 @@
 # the rules. LINT_CFLAGS come from the Makefile.
 set -u
 file=$1
-case $file in
-engine/kernels/cpu/avx2/* | engine/kernels/cpu/x86/*) isa='-mavx2 -mfma -mf16c' ;;
-engine/kernels/cpu/avx512/*)
-    isa='-mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni'
-    ;;
-*) isa= ;;
+isa=$(sh tests/lint/isa.sh "$file")
+case $isa in
+--target*) CC=clang ;;
 esac
 case $file in
 base/alloc.c | base/error.c | tests/base/alloc.c | tests/base/error.c) seen= ;; # what it replaces

@@ -1,0 +1,2 @@
+/* Formats without blocks. */
+#include "engine/kernels/cpu/x86/dense.h"

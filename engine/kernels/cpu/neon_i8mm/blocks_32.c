@@ -1,0 +1,11 @@
+/* Formats with blocks of 32 elements, or whose blocks are parted so. */
+#include "engine/kernels/cpu/x86/iq4_nl.h"
+#include "engine/kernels/cpu/x86/mxfp4.h"
+#include "engine/kernels/cpu/x86/nvfp4.h"
+#include "engine/kernels/cpu/x86/q1_0.h"
+#include "engine/kernels/cpu/x86/q2_0.h"
+#include "engine/kernels/cpu/x86/q4_0.h"
+#include "engine/kernels/cpu/x86/q4_1.h"
+#include "engine/kernels/cpu/x86/q5_0.h"
+#include "engine/kernels/cpu/x86/q5_1.h"
+#include "engine/kernels/cpu/x86/q8_0.h"

@@ -1,0 +1,2 @@
+/* Formats whose elements are looked up in a grid. */
+#include "engine/kernels/cpu/neon/grids.h"
