@@ -41,8 +41,8 @@ struct opened {
     bool wide; /* scales are for 32 columns */
     vecf d;
     vecf m;
-    vec sc[16];
-    vec mn[8];
+    vec *sc; /* [16] */
+    vec *mn; /* [8] */
     /* Where the codes go: to a panel, or with an activation row into sums. */
     vec *q;
     const int8_t *x;
@@ -270,19 +270,15 @@ VEC_INLINE void panel_serve(struct panel_format f, enum act_kind act, const stru
 }
 
 /* n blocks of each row as a panel. */
-VEC_INLINE void panel_fill(struct panel_format f, enum act_kind act, const uint8_t *const *row,
-                           size_t n, struct panel *p)
+VEC_INLINE void panel_fill(struct panel_format f, const uint8_t *const *row, size_t n,
+                           struct panel *p)
 {
-    struct opened o = {.codes = f.codes, .wide = f.wide};
+    struct opened o = {.codes = f.codes, .wide = f.wide, .sc = p->sc, .mn = p->mn};
     for (size_t b = 0; b < n; b++) {
         o.q = p->q + 8 * b;
         f.open(row, b, &o);
         p->d[b] = o.d;
         p->m[b] = o.m;
-    }
-    if (act == ACT_Q8K) {
-        memcpy(p->sc, o.sc, sizeof(p->sc));
-        memcpy(p->mn, o.mn, sizeof(p->mn));
     }
 }
 
@@ -301,8 +297,10 @@ VEC_INLINE vecf panel_pass_q8(struct panel_format f, const uint8_t *const *row, 
 VEC_INLINE vecf panel_pass_q8k(struct panel_format f, const uint8_t *const *row,
                                const struct act_q8k *x, vecf acc)
 {
-    struct opened o = {
-        .codes = f.codes, .wide = f.wide, .x = x->q, .super = x, .sum = vec_set32(0)};
+    vec sc[16];
+    vec mn[8];
+    struct opened o = {.codes = f.codes, .wide = f.wide, .sc = sc, .mn = mn, .x = x->q, .super = x};
+    o.sum = vec_set32(0);
     for (int g = 0; g < 8; g++)
         o.dot[g] = vec_set32(0);
     f.open(row, 0, &o);
@@ -367,7 +365,7 @@ VEC_INLINE void panel_group(struct panel_format f, enum act_kind act, const stru
             acc[0] = act == ACT_Q8 ? panel_pass_q8(f, row, n, (const struct act_q8 *)rows.x, acc[0])
                                    : panel_pass_q8k(f, row, (const struct act_q8k *)rows.x, acc[0]);
         } else {
-            panel_fill(f, act, row, n, &p);
+            panel_fill(f, row, n, &p);
             panel_serve(f, act, &p, n, &rows, acc);
         }
         rows.x += n * x_block_bytes;
