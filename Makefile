@@ -58,10 +58,12 @@ endif
 ISA_avx2 := -mavx2 -mfma -mf16c
 ISA_avx512 := $(ISA_avx2) -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni
 OPT_KERNELS := $(if $(filter release,$(FLAVOUR)),-O3)
+# Pointers to many rows, kept in vectors, would be taken out of them again for every load.
+OPT_POINTERS := -fno-tree-slp-vectorize
 ISA_neon := -march=armv8.2-a+dotprod
 $(B)/engine/kernels/cpu/generic/%.o: ISA_FLAGS = $(OPT_KERNELS)
-$(B)/engine/kernels/cpu/avx2/%.o: ISA_FLAGS = $(ISA_avx2) $(OPT_KERNELS)
-$(B)/engine/kernels/cpu/avx512/%.o: ISA_FLAGS = $(ISA_avx512) $(OPT_KERNELS)
+$(B)/engine/kernels/cpu/avx2/%.o: ISA_FLAGS = $(ISA_avx2) $(OPT_KERNELS) $(OPT_POINTERS)
+$(B)/engine/kernels/cpu/avx512/%.o: ISA_FLAGS = $(ISA_avx512) $(OPT_KERNELS) $(OPT_POINTERS)
 $(B)/engine/kernels/cpu/neon/%.o: ISA_FLAGS = $(ISA_neon) $(OPT_KERNELS)
 $(B)/engine/kernels/cpu/neon_i8mm/%.o: ISA_FLAGS = $(ISA_neon)+i8mm $(OPT_KERNELS)
 

@@ -60,6 +60,29 @@ VEC_INLINE vec dot_16(enum codes codes, const vec *w, const int8_t *x, vec sum)
     return dot_scaled(codes, w, x, vec_set16(1), sum, 4);
 }
 
+/*
+ * Pieces of 16 bytes: sum + the products of those in w with an activation's 16 codes, of the smallest
+ * codes in 16 bits.
+ */
+VEC_INLINE vec dot_piece(enum codes codes, vec w, vec x, vec sum)
+{
+    if (codes == CODES_U4)
+        return vec_add16(sum, _mm256_maddubs_epi16(w, x));
+    vec pairs = codes == CODES_I8 ? _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w))
+                                  : _mm256_maddubs_epi16(w, x);
+    return vec_add32(sum, vec_madd16(pairs, vec_set16(1)));
+}
+
+/* Row by row the sums of the two pieces of a block. */
+VEC_INLINE vec dot_sum4(enum codes codes, const vec part[4])
+{
+    if (codes != CODES_U4)
+        return vec_sum4(part);
+    vec a = vec_add16(vec_low32(part[0], part[1]), vec_high32(part[0], part[1]));
+    vec b = vec_add16(vec_low32(part[2], part[3]), vec_high32(part[2], part[3]));
+    return vec_madd16(vec_add16(vec_low64(a, b), vec_high64(a, b)), vec_set16(1));
+}
+
 /* The 32 codes of a block by halves: the first, then the sum of both. */
 VEC_INLINE vec dot_first(enum codes codes, const vec *w, const int8_t *x)
 {

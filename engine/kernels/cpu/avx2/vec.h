@@ -49,6 +49,12 @@ VEC_INLINE void vec_halves(vec words, vecf *low, vecf *high)
     *high = _mm256_cvtph_ps(_mm256_extracti128_si256(both, 1));
 }
 
+/* Binary16 numbers. */
+VEC_INLINE vecf vecf_halves(const uint64_t x[2])
+{
+    return _mm256_cvtph_ps(_mm_set_epi64x((long long)x[1], (long long)x[0]));
+}
+
 /* Lane i: the 32-bit word at `at` of row i. */
 VEC_INLINE vec vec_gather4(const uint8_t *const *row, size_t at)
 {

@@ -45,6 +45,20 @@ VEC_INLINE vec dot_second(enum codes codes, vec first, const vec *w, const int8_
     return vec_add32(first, dot_16(codes, w, x, vec_set32(0)));
 }
 
+/* Pieces of 16 bytes: sum + the products of those in w with an activation's 16 codes. */
+VEC_INLINE vec dot_piece(enum codes codes, vec w, vec x, vec sum)
+{
+    (void)codes;
+    return _mm512_dpbusd_epi32(sum, w, x);
+}
+
+/* Row by row the sums of the pieces of a block. */
+VEC_INLINE vec dot_sum4(enum codes codes, const vec part[4])
+{
+    (void)codes;
+    return vec_sum4(part);
+}
+
 /* sum + scale * the sum of n words' products */
 VEC_INLINE vec dot_scaled(enum codes codes, const vec *w, const int8_t *x, vec scale, vec sum,
                           int n)

@@ -43,6 +43,12 @@ VEC_INLINE void vec_halves(vec words, vecf *low, vecf *high)
     *high = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_srli_epi32(words, 16)));
 }
 
+VEC_INLINE vecf vecf_halves(const uint64_t x[4])
+{
+    return _mm512_cvtph_ps(
+        _mm256_setr_epi64x((long long)x[0], (long long)x[1], (long long)x[2], (long long)x[3]));
+}
+
 VEC_INLINE vec vec_gather4(const uint8_t *const *row, size_t at)
 {
     int w[VEC_LANES];

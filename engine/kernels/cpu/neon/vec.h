@@ -98,6 +98,12 @@ VEC_INLINE void vec_halves(vec words, vecf *low, vecf *high)
     *high = vcvt_f32_f16(vreinterpret_f16_u16(vget_low_u16(vuzp2q_u16(halves, halves))));
 }
 
+/* Binary16 numbers. */
+VEC_INLINE vecf vecf_halves(const uint64_t x[1])
+{
+    return vcvt_f32_f16(vreinterpret_f16_u64(vcreate_u64(x[0])));
+}
+
 /* Lane i: the 32-bit word at `at` of row i. */
 VEC_INLINE vec vec_gather4(const uint8_t *const *row, size_t at)
 {

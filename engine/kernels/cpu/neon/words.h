@@ -45,6 +45,20 @@ VEC_INLINE vec dot_second(enum codes codes, vec first, const vec *w, const int8_
     return dot_16(codes, w, x, first);
 }
 
+/* 16 bytes of a row: sum + the products with an activation's 16 codes. */
+VEC_INLINE vec dot_piece(enum codes codes, vec w, vec x, vec sum)
+{
+    (void)codes;
+    return vdotq_s32(sum, vreinterpretq_s8_s32(w), vreinterpretq_s8_s32(x));
+}
+
+/* Row by row the sums of the pieces of a block. */
+VEC_INLINE vec dot_sum4(enum codes codes, const vec part[4])
+{
+    (void)codes;
+    return vec_sum4(part);
+}
+
 /* sum + scale * the sum of n words' products */
 VEC_INLINE vec dot_scaled(enum codes codes, const vec *w, const int8_t *x, vec scale, vec sum,
                           int n)

@@ -10,7 +10,8 @@
 /* Four words of codes go to a panel as they are. */
 VEC_INLINE void dot_store(const vec w[4], vec *out)
 {
-    memcpy(out, w, 4 * sizeof(*out));
+    for (int c = 0; c < 4; c++)
+        out[c] = w[c];
 }
 
 /* The 16 codes of such words with an activation's. */

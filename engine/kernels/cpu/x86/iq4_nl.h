@@ -11,10 +11,10 @@ VEC_INLINE void open_iq4_nl(const uint8_t *const *row, size_t b, struct opened *
     const size_t at = b * sizeof(struct block_iq4_nl);
     vec bytes[4];
     panel_put_d(o, row, at);
-    vec_load16(row, at + offsetof(struct block_iq4_nl, qs), bytes);
+    panel_load_half(o, row, at + offsetof(struct block_iq4_nl, qs), bytes);
     panel_put_nibbles(o, bytes, value);
 }
 
-PANEL_MATMUL(iq4_nl, ACT_Q8, .codes = CODES_I8)
+PANEL_MATMUL(iq4_nl, ACT_Q8, .codes = CODES_I8, .pieces = true)
 
 #endif

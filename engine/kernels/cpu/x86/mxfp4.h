@@ -23,10 +23,10 @@ VEC_INLINE void open_mxfp4(const uint8_t *const *row, size_t b, struct opened *o
     const size_t at = b * sizeof(struct block_mxfp4);
     vec bytes[4];
     o->d = mxfp4_scales(vec_gather4(row, at));
-    vec_load16(row, at + offsetof(struct block_mxfp4, qs), bytes);
+    panel_load_half(o, row, at + offsetof(struct block_mxfp4, qs), bytes);
     panel_put_nibbles(o, bytes, mxfp4_above_12);
 }
 
-PANEL_MATMUL(mxfp4, ACT_Q8, .codes = CODES_U5, .offset = 12)
+PANEL_MATMUL(mxfp4, ACT_Q8, .codes = CODES_U5, .pieces = true, .offset = 12)
 
 #endif

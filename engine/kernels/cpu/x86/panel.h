@@ -38,7 +38,8 @@ struct panel {
 /* A block as its format's function opens it: of 32 columns, or a super-block. */
 struct opened {
     enum codes codes;
-    bool wide; /* scales are for 32 columns */
+    bool wide;   /* scales are for 32 columns */
+    bool pieces; /* partner of 32, one activation row: bytes stay as they lie (panel_load_half) */
     vecf d;
     vecf m;
     vec *sc; /* [16] */
@@ -49,6 +50,7 @@ struct opened {
     const struct act_q8k *super; /* whose codes x are, of super-blocks */
     vec sum;                     /* of the products so far; of super-blocks, times their scales */
     vec dot[8];                  /* wide: of 32 columns each, without scales */
+    vec part[4];                 /* pieces: dot_piece of rows i, 4 + i .. */
 };
 
 /*
@@ -65,8 +67,8 @@ struct panel_format {
     bool has_min; /* partner of 32: m; of 256: dmin and minima */
     bool wide;    /* partner of 256: scales are for 32 columns */
     bool sums;    /* partner of 256: with an activation row, open gives the sum of all products */
-    bool
-        halves; /* partner of 32: m is the scale of a block's second half; signed codes, no offset */
+    bool pieces;  /* partner of 32: a code needs no more than the byte at its own place */
+    bool halves;  /* partner of 32: m is the scale of the second half; signed codes, no offset */
     size_t block_bytes;
     size_t n_acts; /* the partner's blocks in one of the format's; 0 for 1 */
 };
@@ -92,11 +94,21 @@ VEC_INLINE vec panel_look_up(const int8_t table[16], vec bytes)
     return vec_shuffle8(vec_repeat16(table), bytes);
 }
 
-/* The low 16 bits at that offset as d. */
+VEC_INLINE uint64_t panel_half(const uint8_t *at)
+{
+    uint16_t bits;
+    memcpy(&bits, at, sizeof(bits));
+    return bits;
+}
+
+/* The 16 bits at that offset as d. They are joined as integers: vectors have enough to do. */
 VEC_INLINE void panel_put_d(struct opened *o, const uint8_t *const *row, size_t at)
 {
-    vecf next; /* the word's other half belongs to what follows d */
-    vec_halves(vec_gather4(row, at), &o->d, &next);
+    uint64_t four[VEC_LANES / 4];
+    for (int i = 0; i < VEC_LANES / 4; i++)
+        four[i] = panel_half(row[4 * i] + at) | panel_half(row[4 * i + 1] + at) << 16 |
+                  panel_half(row[4 * i + 2] + at) << 32 | panel_half(row[4 * i + 3] + at) << 48;
+    o->d = vecf_halves(four);
 }
 
 /* The codes of columns 16g .. 16g + 15 of a super-block. */
@@ -113,6 +125,21 @@ VEC_INLINE void panel_put(struct opened *o, int g, const vec w[4])
         o->sum = dot_scaled(o->codes, kept, o->x + 16 * g, o->sc[g], o->sum, 4);
 }
 
+/*
+ * 16 bytes of each row of which the codes of half a block, or by nibbles of a block, are made: in lanes;
+ * or as they lie, several rows to a vector, where one activation row is all and sums are fewer than bytes.
+ */
+VEC_INLINE void panel_load_half(const struct opened *o, const uint8_t *const *row, size_t at,
+                                vec out[4])
+{
+    if (o->q || !o->pieces) {
+        vec_load16(row, at, out);
+        return;
+    }
+    for (int i = 0; i < 4; i++)
+        out[i] = vec_pieces(row, i, at);
+}
+
 /* The codes of half h of a block of 32. */
 VEC_INLINE void panel_put_half(struct opened *o, int h, const vec w[4])
 {
@@ -121,6 +148,9 @@ VEC_INLINE void panel_put_half(struct opened *o, int h, const vec w[4])
         kept[c] = dot_keep(o->codes, w[c]);
     if (o->q)
         dot_store(kept, o->q + 4 * h);
+    else if (o->pieces)
+        for (int i = 0; i < 4; i++)
+            o->part[i] = dot_piece(o->codes, kept[i], vec_repeat16(o->x + 16 * h), o->part[i]);
     else if (h == 0)
         o->sum = dot_first(o->codes, kept, o->x);
     else
@@ -287,8 +317,12 @@ VEC_INLINE vecf panel_pass_q8(struct panel_format f, const uint8_t *const *row, 
                               const struct act_q8 *x, vecf acc)
 {
     for (size_t b = 0; b < n; b++) {
-        struct opened o = {.codes = f.codes, .x = x[b].q};
+        struct opened o = {.codes = f.codes, .pieces = f.pieces, .x = x[b].q};
+        for (int i = 0; i < 4; i++)
+            o.part[i] = vec_set32(0);
         f.open(row, b, &o);
+        if (f.pieces)
+            o.sum = dot_sum4(f.codes, o.part);
         acc = panel_add_block(f, o.d, o.m, o.sum, x + b, acc);
     }
     return acc;

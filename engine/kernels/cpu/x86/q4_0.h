@@ -9,10 +9,10 @@ VEC_INLINE void open_q4_0(const uint8_t *const *row, size_t b, struct opened *o)
     const size_t at = b * sizeof(struct block_q4_0);
     vec bytes[4];
     panel_put_d(o, row, at);
-    vec_load16(row, at + offsetof(struct block_q4_0, qs), bytes);
+    panel_load_half(o, row, at + offsetof(struct block_q4_0, qs), bytes);
     panel_put_nibbles(o, bytes, NULL);
 }
 
-PANEL_MATMUL(q4_0, ACT_Q8, .codes = CODES_U4, .offset = 8)
+PANEL_MATMUL(q4_0, ACT_Q8, .codes = CODES_U4, .pieces = true, .offset = 8)
 
 #endif

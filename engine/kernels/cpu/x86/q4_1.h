@@ -9,10 +9,10 @@ VEC_INLINE void open_q4_1(const uint8_t *const *row, size_t b, struct opened *o)
     const size_t at = b * sizeof(struct block_q4_1);
     vec bytes[4];
     vec_halves(vec_gather4(row, at), &o->d, &o->m);
-    vec_load16(row, at + offsetof(struct block_q4_1, qs), bytes);
+    panel_load_half(o, row, at + offsetof(struct block_q4_1, qs), bytes);
     panel_put_nibbles(o, bytes, NULL);
 }
 
-PANEL_MATMUL(q4_1, ACT_Q8, .codes = CODES_U4, .has_min = true)
+PANEL_MATMUL(q4_1, ACT_Q8, .codes = CODES_U4, .pieces = true, .has_min = true)
 
 #endif

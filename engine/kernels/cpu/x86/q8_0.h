@@ -10,11 +10,11 @@ VEC_INLINE void open_q8_0(const uint8_t *const *row, size_t b, struct opened *o)
     panel_put_d(o, row, at);
     for (int h = 0; h < 2; h++) {
         vec q[4];
-        vec_load16(row, at + offsetof(struct block_q8_0, qs) + 16 * (size_t)h, q);
+        panel_load_half(o, row, at + offsetof(struct block_q8_0, qs) + 16 * (size_t)h, q);
         panel_put_half(o, h, q);
     }
 }
 
-PANEL_MATMUL(q8_0, ACT_Q8, .codes = CODES_I8)
+PANEL_MATMUL(q8_0, ACT_Q8, .codes = CODES_I8, .pieces = true)
 
 #endif
