@@ -27,16 +27,17 @@ struct attend_loop {
     uint32_t n_tiles;
 };
 
-/* Queries that share keys: the tile's rows, times heads [first, first + n) of one group. */
-struct query_group {
-    const struct tile *tile;
-    uint32_t first_head, n_heads;
-};
-
 /* What the pages so far gave for a query. */
 struct query_sum {
     float max, sum;
     float *acc; /* [v_dim] of the thread: the result's place may be the query's */
+};
+
+/* Queries that share keys: the tile's rows, times heads [first, first + n) of one group. */
+struct query_group {
+    const struct tile *tile;
+    uint32_t first_head, n_heads;
+    struct query_sum *sums; /* [tile->n][n_heads] */
 };
 
 /* A thread's scratch: for each query what this page gave, then what all gave. */
@@ -131,7 +132,7 @@ static struct attention_page page_of(const struct attend_loop *l, const struct q
 
 /* One page, by the rows of the tile that see it: all but the first ones. */
 static void attend_page(const struct attend_loop *l, const struct query_group *g, uint32_t page,
-                        float *acc, struct query_sum *sums)
+                        float *acc)
 {
     const struct step_row *rows = l->b->rows + g->tile->first;
     struct attention_query queries[ATTENTION_QUERIES];
@@ -146,14 +147,14 @@ static void attend_page(const struct attend_loop *l, const struct query_group *g
         queries[i].acc = acc + i * ATTENTION_PADDED(l->a->v_dim);
     l->f->attention_page(&p);
     for (size_t i = 0; i < n; i++)
-        merge_page(l, &sums[first_row * g->n_heads + i], &queries[i]);
+        merge_page(l, &g->sums[first_row * g->n_heads + i], &queries[i]);
 }
 
 /* Only now is the query no longer needed. */
-static void put_results(const struct attend_loop *l, const struct query_group *g,
-                        const struct query_sum *sums)
+static void put_results(const struct attend_loop *l, const struct query_group *g)
 {
     const struct attention *a = l->a;
+    const struct query_sum *sums = g->sums;
     for (uint32_t r = 0; r < g->tile->n; r++) {
         for (uint32_t h = 0; h < g->n_heads; h++, sums++) {
             size_t head = (size_t)(g->tile->first + r) * a->n_heads + g->first_head + h;
@@ -165,36 +166,50 @@ static void put_results(const struct attend_loop *l, const struct query_group *g
     }
 }
 
-static void attend(const struct attend_loop *l, const struct query_group *g, float *scratch)
+/*
+ * The heads that a thread has of a tile, up to as many queries as there is scratch for. Pages outside,
+ * groups inside: a page's rows of all groups are then read one after another as they stand in memory.
+ * Returns how many heads that were.
+ */
+static uint32_t attend(const struct attend_loop *l, const struct tile *tile, uint32_t head,
+                       size_t n_heads, float *scratch)
 {
-    const uint32_t v_dim = l->a->v_dim;
+    const uint32_t v_dim = l->a->v_dim, per_group = l->a->n_heads / l->a->n_kv_heads;
+    const size_t room = ATTENTION_QUERIES / tile->n;
+    uint32_t end = head + (uint32_t)MIN_OF(n_heads, room);
+    if (room < n_heads && end - head > end % per_group)
+        end -= end % per_group; /* whole groups, where there is one */
     float *acc = scratch, *sum_acc = scratch + scratch_floats(v_dim);
-    struct query_sum sums[ATTENTION_QUERIES] = {0};
-    for (size_t i = 0; i < (size_t)g->tile->n * g->n_heads; i++) {
-        sums[i] = (struct query_sum){-INFINITY, 0, sum_acc + i * v_dim};
-        memset(sums[i].acc, 0, v_dim * sizeof(float));
+    struct query_sum sums[ATTENTION_QUERIES];
+    struct query_group groups[ATTENTION_QUERIES];
+    uint32_t n_groups = 0;
+    for (uint32_t h = head; h < end; h += groups[n_groups++].n_heads) {
+        uint32_t n = MIN_OF(per_group - h % per_group, end - h);
+        groups[n_groups] = (struct query_group){tile, h, n, sums + (h - head) * tile->n};
     }
-    uint32_t last = l->b->rows[g->tile->first + g->tile->n - 1].position;
-    for (uint32_t page = 0; page <= last / KV_PAGE; page++)
-        attend_page(l, g, page, acc, sums);
-    put_results(l, g, sums);
+    for (size_t i = 0; i < ATTENTION_QUERIES; i++)
+        sums[i] = (struct query_sum){-INFINITY, 0, sum_acc + i * v_dim};
+    memset(sum_acc, 0, (size_t)tile->n * (end - head) * v_dim * sizeof(float));
+    uint32_t last = l->b->rows[tile->first + tile->n - 1].position;
+    for (uint32_t page = 0; page <= last / KV_PAGE; page++) {
+        for (uint32_t g = 0; g < n_groups; g++)
+            attend_page(l, &groups[g], page, acc);
+    }
+    for (uint32_t g = 0; g < n_groups; g++)
+        put_results(l, &groups[g]);
+    return end - head;
 }
 
-/* [first, last) counts (tile, head); heads of a group that the range has side by side go together. */
+/* [first, last) counts (tile, head). */
 static void attend_range(void *context, size_t first, size_t last, int thread)
 {
     const struct attend_loop *l = context;
-    const struct attention *a = l->a;
-    uint32_t group = a->n_heads / a->n_kv_heads;
-    float *scratch = l->f->page_acc + (size_t)thread * attend_scratch_floats(a->v_dim);
+    const uint32_t n_heads = l->a->n_heads;
+    float *scratch = l->f->page_acc + (size_t)thread * attend_scratch_floats(l->a->v_dim);
     while (first < last) {
-        const struct tile *tile = &l->tiles[first / a->n_heads];
-        uint32_t head = (uint32_t)(first % a->n_heads);
-        size_t n_heads = MIN_OF(group - head % group, ATTENTION_QUERIES / tile->n);
-        n_heads = MIN_OF(n_heads, last - first);
-        struct query_group g = {tile, head, (uint32_t)n_heads};
-        attend(l, &g, scratch);
-        first += n_heads;
+        uint32_t head = (uint32_t)(first % n_heads);
+        first += attend(l, &l->tiles[first / n_heads], head,
+                        MIN_OF((size_t)(n_heads - head), last - first), scratch);
     }
 }
 
