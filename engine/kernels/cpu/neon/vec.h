@@ -139,12 +139,6 @@ VEC_INLINE vecf vecf_load_f16(const uint16_t *x)
     return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(x)));
 }
 
-/* 16-bit numbers, a lane each. */
-VEC_INLINE vec vec_load_u16(const uint16_t *x)
-{
-    return vreinterpretq_s32_u32(vmovl_u16(vld1_u16(x)));
-}
-
 VEC_INLINE vecf vecf_mul(vecf a, vecf b)
 {
     return vmulq_f32(a, b);
@@ -165,12 +159,6 @@ VEC_INLINE vecf vecf_fma(vecf a, vecf b, vecf c)
 VEC_INLINE vecf vecf_fnma(vecf a, vecf b, vecf c)
 {
     return vfmsq_f32(c, a, b);
-}
-
-/* (0+2) + (1+3) */
-VEC_INLINE float vecf_sum(vecf x)
-{
-    return vpadds_f32(vadd_f32(vget_low_f32(x), vget_high_f32(x)));
 }
 
 VEC_INLINE vec vec_sum_quarters(const vec x[1])

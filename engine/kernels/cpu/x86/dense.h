@@ -1,8 +1,8 @@
 /*
  * Formats without blocks: f32, f16, bf16. Internal to cpu.
  *
- * Order: lane l of VEC_LANES sums the columns k = l mod VEC_LANES in ascending order by FMA; then the
- * lanes are summed as vecf_sum says. Columns beyond the last are zeros.
+ * Order: lane l of WIDE_LANES sums the columns k = l mod WIDE_LANES in ascending order by FMA; then the
+ * lanes are summed as wide_sum says. Columns beyond the last are zeros.
  *
  * BF16 dot instructions (AVX512_BF16) are not used: they take activations rounded to eight bits, and so
  * give up more than any format's 8-bit codes with a scale for 32 do, treat subnormals as zeros, and bring
@@ -11,36 +11,40 @@
 #ifndef ENGINE_KERNELS_CPU_X86_DENSE_H
 #define ENGINE_KERNELS_CPU_X86_DENSE_H
 
-#include "engine/kernels/cpu/x86/vec.h"
+#if defined(__aarch64__)
+#include "engine/kernels/cpu/neon/wide.h"
+#else
+#include "engine/kernels/cpu/x86/wide.h"
+#endif
 #include "engine/kernels/kernels.h"
 
-#define TILE_W 4                        /* weight rows of a tile */
-#define TILE_X (VEC_LANES == 8 ? 3 : 6) /* activation rows: accumulators in most registers */
+#define TILE_W 4 /* weight rows of a tile */
+#define TILE_X WIDE_TILE
 #define TILE_X_MAX 6
 #define GROUP_X 48 /* activation rows that a weight row serves before the next is fetched */
 
 /* A vector of weights from column k. */
-typedef vecf load_fn(const void *row, size_t k);
+typedef wide load_fn(const void *row, size_t k);
 
-VEC_INLINE vecf load_f32(const void *row, size_t k)
+VEC_INLINE wide load_f32(const void *row, size_t k)
 {
-    return vecf_load((const float *)row + k);
+    return wide_load((const float *)row + k);
 }
 
-VEC_INLINE vecf load_f16(const void *row, size_t k)
+VEC_INLINE wide load_f16(const void *row, size_t k)
 {
-    return vecf_load_f16((const uint16_t *)row + k);
+    return wide_load_f16((const uint16_t *)row + k);
 }
 
-VEC_INLINE vecf load_bf16(const void *row, size_t k)
+VEC_INLINE wide load_bf16(const void *row, size_t k)
 {
-    return (vecf)vec_sll32(vec_load_u16((const uint16_t *)row + k), 16);
+    return wide_load_bf16((const uint16_t *)row + k);
 }
 
-/* The n < VEC_LANES weights from column k, then zeros. */
-VEC_INLINE vecf load_tail(load_fn *load, size_t elem_bytes, const void *row, size_t k, size_t n)
+/* The n < WIDE_LANES weights from column k, then zeros. */
+VEC_INLINE wide load_tail(load_fn *load, size_t elem_bytes, const void *row, size_t k, size_t n)
 {
-    uint32_t part[VEC_LANES] = {0};
+    uint32_t part[WIDE_LANES] = {0};
     memcpy(part, (const char *)row + k * elem_bytes, n * elem_bytes);
     return load(part, 0);
 }
@@ -54,29 +58,29 @@ struct tile {
 VEC_INLINE void multiply(const struct tile *t, load_fn *load, size_t elem_bytes, int n_x,
                          float out[TILE_X_MAX][TILE_W])
 {
-    vecf acc[TILE_W][TILE_X_MAX];
+    wide acc[TILE_W][TILE_X_MAX];
     for (int i = 0; i < TILE_W; i++) {
         for (int r = 0; r < n_x; r++)
-            acc[i][r] = vecf_set(0);
+            acc[i][r] = wide_zero();
     }
     size_t k = 0;
-    for (; k + VEC_LANES <= t->n_cols; k += VEC_LANES) {
+    for (; k + WIDE_LANES <= t->n_cols; k += WIDE_LANES) {
         for (int i = 0; i < TILE_W; i++) {
-            vecf w = load(t->w[i], k);
+            wide w = load(t->w[i], k);
             for (int r = 0; r < n_x; r++)
-                acc[i][r] = vecf_fma(w, vecf_load(t->x[r] + k), acc[i][r]);
+                acc[i][r] = wide_fma(w, wide_load(t->x[r] + k), acc[i][r]);
         }
     }
     size_t rest = t->n_cols - k;
     for (int i = 0; rest > 0 && i < TILE_W; i++) {
-        vecf w = load_tail(load, elem_bytes, t->w[i], k, rest);
+        wide w = load_tail(load, elem_bytes, t->w[i], k, rest);
         for (int r = 0; r < n_x; r++)
             acc[i][r] =
-                vecf_fma(w, load_tail(load_f32, sizeof(float), t->x[r], k, rest), acc[i][r]);
+                wide_fma(w, load_tail(load_f32, sizeof(float), t->x[r], k, rest), acc[i][r]);
     }
     for (int i = 0; i < TILE_W; i++) {
         for (int r = 0; r < n_x; r++)
-            out[r][i] = vecf_sum(acc[i][r]);
+            out[r][i] = wide_sum(acc[i][r]);
     }
 }
 
