@@ -73,6 +73,12 @@ struct panel_format {
     size_t n_acts; /* the partner's blocks in one of the format's; 0 for 1 */
 };
 
+/* The partner's blocks in one of the format's. */
+VEC_INLINE size_t panel_acts(struct panel_format f)
+{
+    return f.n_acts ? f.n_acts : 1;
+}
+
 VEC_INLINE int panel_offset(struct panel_format f)
 {
     return f.offset + (f.codes == CODES_I8 ? DOT_I8_OFFSET : 0);
@@ -109,6 +115,20 @@ VEC_INLINE void panel_put_d(struct opened *o, const uint8_t *const *row, size_t 
         four[i] = panel_half(row[4 * i] + at) | panel_half(row[4 * i + 1] + at) << 16 |
                   panel_half(row[4 * i + 2] + at) << 32 | panel_half(row[4 * i + 3] + at) << 48;
     o->d = vecf_halves(four);
+}
+
+/*
+ * Part `part` of n_parts of n_bytes from there, into the second-level cache (into the first, half as fast:
+ * it can wait for fewer lines at once). Rows read side by side look like no stream to the hardware's
+ * prefetcher: without this, memory gives a third of what it can. So what follows is fetched as one stream,
+ * in the order in which it stands; where blocks are small a little with each: bursts make readers wait. Beyond
+ * the matrix it is harmless.
+ */
+VEC_INLINE void panel_prefetch(const uint8_t *from, size_t n_bytes, size_t part, size_t n_parts)
+{
+    const size_t n_lines = (n_bytes + 63) / 64;
+    for (size_t i = n_lines * part / n_parts; i < n_lines * (part + 1) / n_parts; i++)
+        __builtin_prefetch(from + 64 * i, 0, 2);
 }
 
 /* The codes of columns 16g .. 16g + 15 of a super-block. */
@@ -314,9 +334,11 @@ VEC_INLINE void panel_fill(struct panel_format f, const uint8_t *const *row, siz
 
 /* n blocks of each row with the only activation row. */
 VEC_INLINE vecf panel_pass_q8(struct panel_format f, const uint8_t *const *row, size_t n,
-                              const struct act_q8 *x, vecf acc)
+                              const struct act_q8 *x, const uint8_t *next, vecf acc)
 {
+    const size_t next_bytes = VEC_LANES * (PANEL_COLS / 32) / panel_acts(f) * f.block_bytes;
     for (size_t b = 0; b < n; b++) {
+        panel_prefetch(next, next_bytes, b, PANEL_COLS / 32);
         struct opened o = {.codes = f.codes, .pieces = f.pieces, .x = x[b].q};
         for (int i = 0; i < 4; i++)
             o.part[i] = vec_set32(0);
@@ -358,18 +380,6 @@ VEC_INLINE void panel_store(const struct matmul *m, size_t r0, size_t n_rows, si
     }
 }
 
-/*
- * Into the second-level cache (into the first, half as fast: it can wait for fewer lines at once). Rows
- * read side by side look like no stream to the hardware's prefetcher: without this, memory gives a third
- * of what it can. So what follows is fetched as one stream, in the order in which it stands. Beyond the
- * matrix it is harmless.
- */
-VEC_INLINE void panel_prefetch(const uint8_t *from, size_t n_bytes)
-{
-    for (size_t at = 0; at < n_bytes; at += 64)
-        __builtin_prefetch(from + at, 0, 2);
-}
-
 /* Weight rows i .. i + n_lanes with activation rows r0 .. r0 + n_rows. Unused lanes repeat the last. */
 VEC_INLINE void panel_group(struct panel_format f, enum act_kind act, const struct matmul *m,
                             size_t i, size_t n_lanes, size_t r0, size_t n_rows)
@@ -379,7 +389,6 @@ VEC_INLINE void panel_group(struct panel_format f, enum act_kind act, const stru
     vecf acc[PANEL_ROWS];
     const size_t block_elems = act == ACT_Q8 ? 32 : 256;
     const size_t panel_blocks = PANEL_COLS / block_elems;
-    const size_t n_acts = f.n_acts ? f.n_acts : 1;
     const size_t x_block_bytes = act == ACT_Q8 ? sizeof(struct act_q8) : sizeof(struct act_q8k);
     struct panel_rows rows = {
         .x = (const char *)m->x + r0 * m->x_row_bytes, .stride_bytes = m->x_row_bytes, .n = n_rows};
@@ -393,12 +402,14 @@ VEC_INLINE void panel_group(struct panel_format f, enum act_kind act, const stru
     size_t n_blocks = m->n_cols / block_elems;
     for (size_t b = 0; b < n_blocks; b += panel_blocks) {
         size_t n = MIN_OF(n_blocks - b, panel_blocks);
-        const size_t n_bytes = n / n_acts * f.block_bytes;
-        panel_prefetch(next, VEC_LANES * n_bytes);
-        if (n_rows == 1 && !f.halves) {
-            acc[0] = act == ACT_Q8 ? panel_pass_q8(f, row, n, (const struct act_q8 *)rows.x, acc[0])
-                                   : panel_pass_q8k(f, row, (const struct act_q8k *)rows.x, acc[0]);
+        const size_t n_bytes = n / panel_acts(f) * f.block_bytes;
+        if (n_rows == 1 && !f.halves && act == ACT_Q8) {
+            acc[0] = panel_pass_q8(f, row, n, (const struct act_q8 *)rows.x, next, acc[0]);
+        } else if (n_rows == 1 && act == ACT_Q8K) {
+            panel_prefetch(next, VEC_LANES * n_bytes, 0, 1);
+            acc[0] = panel_pass_q8k(f, row, (const struct act_q8k *)rows.x, acc[0]);
         } else {
+            panel_prefetch(next, VEC_LANES * n_bytes, 0, 1);
             panel_fill(f, row, n, &p);
             panel_serve(f, act, &p, n, &rows, acc);
         }
