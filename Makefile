@@ -158,9 +158,10 @@ test: deps ## build and pass the tests [T=substring]
 	@$(MAKE) --no-print-directory tests
 	$(RUN_TESTS) $(T)
 
-test-long: deps ## the long suites too: kill loops, the whole golden set
+test-long: deps ## the long suites too: kill loops, the whole golden set, that on aarch64's kernels too
 	@$(MAKE) --no-print-directory tests
 	NOCTURNE_GOLDEN="$${NOCTURNE_GOLDEN:-$(wildcard $(CURDIR)/../shared/golden)}" $(RUN_TESTS) --long $(T)
+	$(if $(CROSS),,@$(MAKE) --no-print-directory ARCH=aarch64 test-long T="$(or $(T),golden_logits_whole_set_neon)")
 
 test-aarch64: ## the tests built for aarch64, under an emulator elsewhere [T=substring] [EMULATOR="qemu-aarch64 -cpu max"]
 	@$(MAKE) --no-print-directory ARCH=aarch64 test

@@ -501,6 +501,7 @@ static bool check_case(struct engine *en, const cJSON *one, size_t max_greedy)
 LONG_TEST(golden_demo_model)
 {
     char path[4096];
+    SKIP_EMULATED("takes hours; the small models are checked");
     demo_model(path);
     golden_use_whole_set();
     cJSON *manifest = golden_json("smollm2/manifest.json");
