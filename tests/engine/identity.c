@@ -98,6 +98,7 @@ KERNELS_EACH(TEST, identity_slots_chunks_and_threads, check_all_settings)
 TEST(identity_exact_mode)
 {
     char path[4096];
+    SKIP_EMULATED("takes minutes; exact mode's arithmetic is hashed");
     check_settings(kit_model("Q5_0", path), "generic", true, 1);
 }
 
