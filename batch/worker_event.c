@@ -10,6 +10,8 @@
 
 /* Steps that fail in a row before the run ends: a disk or memory that stays broken. */
 #define FAILED_STEPS_MAX 3
+/* Reads of one file of the model, successes between or not. */
+#define FILE_FAILURES_MAX 3
 /* How often a fault that is not known to pass may return a job before it is the job's answer. */
 #define STRANGE_RETRIES_MAX 3
 
@@ -145,6 +147,12 @@ static int step_failed(struct worker *w, struct error *why, struct error *e)
     int rc = worker_give_back(w, e);
     if (rc || stopped)
         return rc;
+    struct engine_counters counters;
+    engine_counters(w->engine, &counters);
+    if (counters.worst_file_failures >= FILE_FAILURES_MAX) {
+        *e = *why;
+        return error_wrap(e, "a file of the model failed %u times", counters.worst_file_failures);
+    }
     if (++w->n_failed_steps >= FAILED_STEPS_MAX) {
         *e = *why;
         return error_wrap(e, "%d steps in a row failed", FAILED_STEPS_MAX);
@@ -164,4 +172,16 @@ int worker_step(struct worker *w, struct error *e)
         return take_event(w, &event, e);
     }
     return 0;
+}
+
+int worker_take_events(struct worker *w, struct error *e)
+{
+    struct engine_event event;
+    int rc = 0;
+    while (rc == 0 && w->engine && engine_has_event(w->engine)) {
+        rc = engine_poll(w->engine, &event, e);
+        if (rc > 0)
+            rc = take_event(w, &event, e);
+    }
+    return rc;
 }

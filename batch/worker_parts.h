@@ -90,6 +90,8 @@ void worker_drop(struct worker *w, struct running *r); /* from the engine and fr
 
 /* worker_event.c */
 int worker_step(struct worker *w, struct error *e);
+/* What the last step gave and nobody has asked for yet. */
+int worker_take_events(struct worker *w, struct error *e);
 /* Ends a job with an error: its answer, or the job goes back, by whose fault it is. */
 int worker_fail(struct worker *w, struct running *r, const struct error *failure,
                 const struct job_refusal *why, struct error *e);

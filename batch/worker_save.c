@@ -70,6 +70,8 @@ static void fill_timing(struct running *r, const char *peak_json)
         .decode_ms = (int64_t)u->decode_ms,
         .resumed_tokens = u->resumed_tokens,
         .read_bytes = (int64_t)u->bytes_read,
+        .expert_hits = (int64_t)u->expert_hits,
+        .expert_misses = (int64_t)u->expert_misses,
         .major_faults = now.major_faults - r->before.major_faults,
         .pressure_some_us = now.pressure_some_us - r->before.pressure_some_us,
         .pressure_full_us = now.pressure_full_us - r->before.pressure_full_us,
@@ -160,6 +162,8 @@ int worker_save(struct worker *w, struct error *e)
  */
 int worker_give_back(struct worker *w, struct error *e)
 {
+    /* Tokens that were computed are kept, and answers that are whole; what fails here is computed again. */
+    (void)worker_take_events(w, NULL);
     for (size_t i = 0; i < w->n_slots; i++) {
         struct running *r = &w->run[i];
         if (!r->used || r->ended)

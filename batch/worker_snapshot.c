@@ -86,10 +86,10 @@ void worker_take_state(struct worker *w, const struct running *r)
     int rc = path_of(w, r->claim->job, &path, &e);
     if (rc == 0 && access(path.ptr, F_OK) == 0) {
         rc = engine_restore(w->engine, (uint64_t)r->claim->job, path.ptr, &n_tokens, &e);
-        if (rc == 0)
+        if (rc == 0 && n_tokens > 0)
             report_say(&w->report, LOG_INFO, "'%s' goes on after %u tokens", r->claim->custom_id,
                        n_tokens);
-        else
+        if (rc != 0)
             (void)unlink(path.ptr); /* it will not be good later either */
     }
     if (rc != 0)

@@ -106,7 +106,9 @@ struct engine_plan {
     uint64_t process_bytes;
     uint64_t trunk_bytes; /* as stored */
     uint64_t repacked_bytes;
-    uint64_t state_bytes; /* slots * per_sequence_bytes */
+    uint64_t experts_bytes; /* slots for experts, which are read when a router picks them */
+    uint64_t expert_slots, expert_count; /* of all layers; equal: every one stays once read */
+    uint64_t state_bytes;                /* slots * per_sequence_bytes */
     uint64_t scratch_bytes;
     uint64_t io_bytes;
     uint64_t total_bytes;
@@ -195,7 +197,9 @@ struct engine_usage {
     uint32_t restored_tokens; /* of prompt and answer, whose state came from a snapshot */
     double prefill_ms;        /* of this attempt: from admission to the first new token */
     double decode_ms;
-    uint64_t bytes_read; /* from disk for this sequence's steps */
+    /* this sequence's share of what its steps needed, by rows */
+    uint64_t bytes_read; /* from disk */
+    uint64_t expert_hits, expert_misses;
 };
 
 enum engine_event_kind {
@@ -239,6 +243,8 @@ int engine_submit(struct engine *en, const struct engine_request *r, enum engine
 int engine_poll(struct engine *en, struct engine_event *ret, struct error *e);
 /* Whether engine_poll has something to do or to tell. */
 bool engine_busy(const struct engine *en);
+/* Whether an event waits: engine_poll then gives it without running a step. */
+bool engine_has_event(const struct engine *en);
 /* Room for another request of any size at all. */
 bool engine_room(const struct engine *en);
 /* Drops a sequence without an event; unknown tags are ignored. */
@@ -253,7 +259,7 @@ int engine_snapshot(struct engine *en, uint64_t tag, const char *path, struct er
 /*
  * Right after the admission: the request begins where the snapshot stands. On an error (another text,
  * model or arithmetic: ERROR_CONFLICT; a damaged file: ERROR_FORMAT) it begins at the beginning, as if
- * nothing had been tried.
+ * nothing had been tried. 0 with no tokens: the request has ended already.
  */
 int engine_restore(struct engine *en, uint64_t tag, const char *path, uint32_t *ret_tokens,
                    struct error *e);
@@ -271,6 +277,9 @@ struct engine_counters {
     uint64_t steps, rows, prompt_tokens, decode_tokens, bytes_read;
     double load_ms, step_ms;
     uint64_t load_bytes;
+    uint64_t expert_hits, expert_misses; /* of the experts that steps wanted: resident, read */
+    double expert_wait_ms;               /* steps stood waiting for reads */
+    uint32_t worst_file_failures;        /* reads of one file of the model that failed */
 };
 void engine_counters(const struct engine *en, struct engine_counters *ret);
 

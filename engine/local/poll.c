@@ -44,6 +44,11 @@ bool engine_busy(const struct engine *en)
     return en->events.n > 0 || en->n_running > 0;
 }
 
+bool engine_has_event(const struct engine *en)
+{
+    return en->events.n > 0;
+}
+
 bool engine_room(const struct engine *en)
 {
     return en->forward && (en->leaving || scheduler_free_entry(en));

@@ -69,10 +69,11 @@ TEST(stop_keeps_the_state_of_requests_and_the_next_run_takes_it_up)
     kill(pid, SIGTERM);
     CHECK_INT(drill_wait(pid), 0);
     queue_close(q);
-    CHECK_INT(drill_count("err.txt", "is kept"), 4);
+    CHECK(drill_count("err.txt", "is kept") > 0);
     CHECK_INT(access("kept.db-snapshots", F_OK), 0);
     CHECK_INT(drill("kept.db", DRILL_RUN "--slots 4 --drain 2>>err.txt"), 0);
-    CHECK_INT(drill_count("err.txt", "goes on after"), 4);
+    CHECK(drill_count("err.txt", "goes on after") > 0);
+    CHECK_INT(drill_count("err.txt", "is not used"), 0);
     CHECK_INT(rmdir("kept.db-snapshots"), 0); /* empty */
     check_answers("kept.db", calm);
 }
