@@ -20,17 +20,29 @@
 
 static atomic_long fault_countdown;
 static atomic_int fault_kind;
+static atomic_long fault_left; /* how many more fail; below 0: all */
 
 void file_fail_after(long k, enum file_fault kind)
 {
     atomic_store(&fault_kind, (int)kind);
+    atomic_store(&fault_left, -1);
     atomic_store(&fault_countdown, k);
+}
+
+void file_fail_once(long k, enum file_fault kind)
+{
+    file_fail_after(k, kind);
+    atomic_store(&fault_left, 1);
 }
 
 static enum file_fault next_fault(void)
 {
     if (!countdown_fires(&fault_countdown))
         return FILE_FAULT_NONE;
+    if (atomic_load(&fault_left) >= 0 && atomic_fetch_sub(&fault_left, 1) <= 0) {
+        atomic_store(&fault_left, 0);
+        return FILE_FAULT_NONE;
+    }
     return (enum file_fault)atomic_load(&fault_kind);
 }
 

@@ -70,5 +70,7 @@ int file_space(const char *path, uint64_t *ret_bytes, struct error *e);
 enum file_fault { FILE_FAULT_NONE, FILE_FAULT_EIO, FILE_FAULT_SHORT, FILE_FAULT_ENOSPC };
 /* The k-th read or write from now fails that way, and all after it; k = 0: off. For tests. */
 void file_fail_after(long k, enum file_fault kind);
+/* The k-th only. */
+void file_fail_once(long k, enum file_fault kind);
 
 #endif

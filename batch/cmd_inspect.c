@@ -135,6 +135,11 @@ static void print_plan(struct output *out, const struct engine_plan *p)
                p->slots == 1 ? "" : "s", p->ctx, p->chunk);
     print_size(out, "process", p->process_bytes, "");
     print_size(out, "weights", p->trunk_bytes, "");
+    if (p->expert_count > 0) {
+        snprintf(note, sizeof(note), "%llu of %llu at once", (unsigned long long)p->expert_slots,
+                 (unsigned long long)p->expert_count);
+        print_size(out, "experts", p->experts_bytes, note);
+    }
     snprintf(note, sizeof(note), "%s a slot, %s a token",
              str_format_size(p->per_sequence_bytes, each),
              str_format_size(p->per_token_bytes, position));
@@ -279,6 +284,9 @@ static void add_plan(cJSON *o, const struct engine_plan *p)
     add_number(plan, "process_bytes", p->process_bytes);
     add_number(plan, "trunk_bytes", p->trunk_bytes);
     add_number(plan, "repacked_bytes", p->repacked_bytes);
+    add_number(plan, "experts_bytes", p->experts_bytes);
+    add_number(plan, "expert_slots", p->expert_slots);
+    add_number(plan, "expert_count", p->expert_count);
     add_number(plan, "state_bytes", p->state_bytes);
     add_number(plan, "scratch_bytes", p->scratch_bytes);
     add_number(plan, "io_bytes", p->io_bytes);

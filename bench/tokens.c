@@ -24,6 +24,7 @@ struct bench {
     struct ledger *ledger;
     struct kv_pool *kv;
     struct forward *forward;
+    struct expert_store *experts;
     const struct kernels *kernels;
     double load_s, prefill_s, decode_s;
 };
@@ -46,7 +47,10 @@ static int open_model(struct bench *b, struct error *e)
         (rc = kv_pool_new(&b->kv, b->ledger, &shape, kv_sequence_bytes(&shape, positions), 1,
                           positions, e)) != 0)
         return rc;
+    if ((rc = model_experts_open(&b->model, b->ledger, UINT64_MAX, &b->experts, e)) != 0)
+        return rc;
     fo.kv = b->kv;
+    fo.experts = b->experts;
     fo.kernels = b->kernels;
     return forward_new(&b->forward, &fo, e);
 }
@@ -135,6 +139,7 @@ int main(int argc, char **argv)
     else
         fprintf(stderr, "tokens: %s\n", e.text);
     forward_free(b.forward);
+    experts_close(b.experts);
     kv_pool_free(b.kv);
     model_release(&b.model);
     gguf_close(b.gguf);

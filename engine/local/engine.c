@@ -98,7 +98,7 @@ static int load(struct engine *en, struct error *e)
         return rc;
     rc = model_load(&en->model, &o, e);
     ledger_return(en->ledger, LEDGER_IO, MODEL_LOAD_BUFFER_BYTES);
-    en->counters.load_bytes = model_trunk_bytes(&en->model);
+    en->counters.load_bytes = en->model.trunk_bytes;
     en->counters.load_ms = (double)(clock_mono_us() - start_us) / US_PER_MS;
     return rc;
 }
@@ -237,7 +237,15 @@ void engine_plan(const struct engine *en, struct engine_plan *ret)
 
 void engine_counters(const struct engine *en, struct engine_counters *ret)
 {
+    struct expert_counters experts = {0};
     *ret = en->counters;
+    if (en->experts)
+        experts_counters(en->experts, &experts);
+    ret->bytes_read = experts.bytes_read;
+    ret->expert_hits = experts.hits;
+    ret->expert_misses = experts.misses;
+    ret->expert_wait_ms = (double)experts.wait_us / US_PER_MS;
+    ret->worst_file_failures = experts.worst_file_failures;
 }
 
 int engine_tokenize(const struct engine *en, struct str text, bool special, bool bos,

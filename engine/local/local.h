@@ -50,6 +50,7 @@ struct engine {
     struct engine_plan plan;
     uint64_t process_reserved;
 
+    struct expert_store *experts; /* NULL: the model has none */
     struct kv_pool *kv;
     struct forward *forward;
     void *sequences_block; /* what the next four point into, and every tokens array */

@@ -68,6 +68,42 @@ static uint64_t scratch_bytes(const struct plan_input *in, uint32_t slots, uint3
            whole_pages(plan_step_bytes(o.max_rows, in->model->hp.n_vocab));
 }
 
+/* What is left for requests that are read, while experts take all they can. */
+#define REQUESTS_BYTES ((uint64_t)64 << 20)
+
+/* A row's experts at least; more slots are read less often. */
+static uint64_t least_experts(const struct model *m)
+{
+    return MIN_OF((uint64_t)m->hp.n_experts_used, m->n_experts);
+}
+
+/* The most slots whose store takes no more than that. */
+static uint64_t most_experts(const struct model *m, uint64_t bytes)
+{
+    uint64_t low = 0, high = m->n_experts;
+    while (low < high) {
+        const uint64_t middle = low + (high - low + 1) / 2;
+        if (model_experts_bytes(m, middle) <= bytes)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
+/* Experts get what the other terms leave: all of them where nothing limits. */
+static void lay_out_experts(struct engine_plan *p, const struct model *m)
+{
+    p->expert_count = p->expert_slots = m->n_experts;
+    if (m->n_experts > 0 && p->limit_bytes > 0) {
+        const uint64_t left = p->limit_bytes - MIN_OF(p->limit_bytes, p->total_bytes);
+        p->expert_slots = most_experts(m, left - MIN_OF(REQUESTS_BYTES, left / 8));
+        p->expert_slots = MAX_OF(p->expert_slots, least_experts(m));
+    }
+    p->experts_bytes = model_experts_bytes(m, p->expert_slots);
+    p->total_bytes += p->experts_bytes;
+}
+
 /* Every term for that many slots and positions. */
 static void lay_out(struct engine_plan *p, const struct plan_input *in, uint32_t slots,
                     uint32_t ctx)
@@ -77,13 +113,14 @@ static void lay_out(struct engine_plan *p, const struct plan_input *in, uint32_t
     p->ctx = ctx;
     p->logits = max_logits(in, slots, p->chunk);
     p->process_bytes = in->process_bytes;
-    p->trunk_bytes = whole_pages(model_trunk_bytes(in->model));
+    p->trunk_bytes = whole_pages(in->model->trunk_bytes);
     p->repacked_bytes = whole_pages(model_repacked_bytes(in->model));
     p->state_bytes = state_bytes(&shape, slots, ctx);
     p->scratch_bytes = scratch_bytes(in, slots, p->chunk);
     p->io_bytes = MODEL_LOAD_BUFFER_BYTES;
     p->total_bytes = p->process_bytes + p->trunk_bytes + p->repacked_bytes + p->state_bytes +
                      p->scratch_bytes + p->io_bytes;
+    lay_out_experts(p, in->model);
     p->per_sequence_bytes = state_bytes(&shape, 1, ctx);
     p->per_token_bytes =
         kv_sequence_bytes(&shape, KV_PAGE) / KV_PAGE + sizeof(int32_t) + TEXT_BYTES;
@@ -112,7 +149,8 @@ int plan_make(struct engine_plan *ret, const struct plan_input *in, struct error
                             .chunk = in->chunk ? in->chunk : PLAN_DEFAULT_CHUNK};
     const uint32_t ctx = in->ctx ? in->ctx : n_ctx;
     lay_out(&p, in, 1, ctx);
-    p.smallest_bytes = p.total_bytes;
+    p.smallest_bytes =
+        p.total_bytes - p.experts_bytes + model_experts_bytes(in->model, least_experts(in->model));
     uint32_t slots = in->slots ? in->slots : PLAN_DEFAULT_SLOTS;
     lay_out(&p, in, slots, ctx);
     while (in->slots == 0 && !p.fits && slots > 1)
@@ -170,17 +208,17 @@ int plan_check(const struct engine_plan *p, const struct plan_input *in, struct 
     char ways[200];
     char need[24];
     char limit[24];
-    char term[5][24];
+    char term[6][24];
     put_ways(ways, sizeof(ways), p, in);
-    return error_set(e, ERROR_BUDGET,
-                     "%s: %u slot%s of %u tokens need%s %s (%" PRIu64 " bytes: process %s, weights "
-                     "%s, state %s, scratch %s, io %s), the budget is %s (%" PRIu64 " bytes). %s",
-                     in->path, p->slots, p->slots == 1 ? "" : "s", p->ctx, p->slots == 1 ? "s" : "",
-                     str_format_size(p->total_bytes, need), p->total_bytes,
-                     str_format_size(p->process_bytes, term[0]),
-                     str_format_size(p->trunk_bytes + p->repacked_bytes, term[1]),
-                     str_format_size(p->state_bytes, term[2]),
-                     str_format_size(p->scratch_bytes, term[3]),
-                     str_format_size(p->io_bytes, term[4]), str_format_size(p->limit_bytes, limit),
-                     p->limit_bytes, ways);
+    return error_set(
+        e, ERROR_BUDGET,
+        "%s: %u slot%s of %u tokens need%s %s (%" PRIu64 " bytes: process %s, weights "
+        "%s, experts %s, state %s, scratch %s, io %s), the budget is %s (%" PRIu64 " bytes). %s",
+        in->path, p->slots, p->slots == 1 ? "" : "s", p->ctx, p->slots == 1 ? "s" : "",
+        str_format_size(p->total_bytes, need), p->total_bytes,
+        str_format_size(p->process_bytes, term[0]),
+        str_format_size(p->trunk_bytes + p->repacked_bytes, term[1]),
+        str_format_size(p->experts_bytes, term[5]), str_format_size(p->state_bytes, term[2]),
+        str_format_size(p->scratch_bytes, term[3]), str_format_size(p->io_bytes, term[4]),
+        str_format_size(p->limit_bytes, limit), p->limit_bytes, ways);
 }

@@ -159,6 +159,9 @@ void sequence_usage(const struct sequence *s, struct engine_usage *ret)
                                  .reasoning_tokens = s->reasoning.n_tokens,
                                  .resumed_tokens = s->n_resumed,
                                  .restored_tokens = s->n_restored,
+                                 .bytes_read = s->bytes_read,
+                                 .expert_hits = s->expert_hits,
+                                 .expert_misses = s->expert_misses,
                                  .prefill_ms = (double)(first - s->admitted_us) / US_PER_MS,
                                  .decode_ms = (double)(until - first) / US_PER_MS};
 }

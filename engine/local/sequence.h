@@ -45,6 +45,7 @@ struct sequence {
     size_t n_thought_shown;
     enum engine_finish finish;
     enum engine_finish_detail detail;
+    uint64_t bytes_read, expert_hits, expert_misses; /* its share of its steps' */
     int64_t admitted_us;
     int64_t first_us; /* when the first new token was there; 0: not yet */
     int64_t finished_us;

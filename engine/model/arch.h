@@ -59,7 +59,8 @@ struct key_row {
 enum tensor_flags {
     TENSOR_REQUIRED = 0,
     TENSOR_OPTIONAL = 1,
-    TENSOR_F32 = 2, /* norms and biases: used as they are, so they must be F32 */
+    TENSOR_EXPERTS = 4, /* slices that a router picks: read when they are wanted, not at load */
+    TENSOR_F32 = 2,     /* norms and biases: used as they are, so they must be F32 */
 };
 
 /* A tensor of the model (offset in struct model) or of a layer (offset in struct layer). */
@@ -167,13 +168,13 @@ struct arch {
 #define TENSOR_ROWS_MOE                                                                            \
     TENSOR_PART(PART_MOE, router, "ffn_gate_inp.weight", DIM_EMBD, DIM_EXPERTS, TENSOR_F32),       \
         TENSOR_SLICES(PART_MOE | PART_GATE_AND_UP, gate_exps, "ffn_gate_exps.weight",              \
-                      DIM_EXPERT_IN, DIM_EXPERT_FF, DIM_EXPERTS, TENSOR_REQUIRED),                 \
+                      DIM_EXPERT_IN, DIM_EXPERT_FF, DIM_EXPERTS, TENSOR_EXPERTS),                  \
         TENSOR_SLICES(PART_MOE | PART_GATE_AND_UP, up_exps, "ffn_up_exps.weight", DIM_EXPERT_IN,   \
-                      DIM_EXPERT_FF, DIM_EXPERTS, TENSOR_REQUIRED),                                \
+                      DIM_EXPERT_FF, DIM_EXPERTS, TENSOR_EXPERTS),                                 \
         TENSOR_SLICES(PART_MOE | PART_GATE_UP, gate_up_exps, "ffn_gate_up_exps.weight",            \
-                      DIM_EXPERT_IN, DIM_EXPERT_GATE_UP, DIM_EXPERTS, TENSOR_REQUIRED),            \
+                      DIM_EXPERT_IN, DIM_EXPERT_GATE_UP, DIM_EXPERTS, TENSOR_EXPERTS),             \
         TENSOR_SLICES(PART_MOE, down_exps, "ffn_down_exps.weight", DIM_EXPERT_FF, DIM_EXPERT_IN,   \
-                      DIM_EXPERTS, TENSOR_REQUIRED)
+                      DIM_EXPERTS, TENSOR_EXPERTS)
 /* What is added to the scores for the choice only. */
 #define TENSOR_ROW_ROUTER_BIAS(flags_)                                                             \
     TENSOR_PART(PART_MOE, router_bias, "exp_probs_b.bias", DIM_EXPERTS, DIM_ONE,                   \

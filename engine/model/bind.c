@@ -333,6 +333,7 @@ static void bind_row(struct binder *b, const struct tensor_row *row, const char 
                          .n_slices = (uint32_t)slices,
                          .row_bytes = quant_row_bytes(file->quant, cols),
                          .slice_bytes = rows / slices * quant_row_bytes(file->quant, cols),
+                         .experts = row->flags & TENSOR_EXPERTS,
                          .file = file};
 }
 
@@ -412,6 +413,10 @@ int model_bind(struct model *m, struct gguf *g, struct error *e)
     }
     bind_tensors(&b);
     rc = report(&b, e);
+    if (rc == 0)
+        rc = model_lay_out_trunk(m, e);
+    if (rc == 0)
+        rc = model_find_experts(m, e);
 out:
     mem_free(b.bound);
     mem_free(b.each);

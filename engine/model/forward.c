@@ -202,7 +202,9 @@ int forward_step(struct forward *f, const struct step_row *rows, uint32_t n_rows
             return error_set(e, ERROR_INTERRUPTED, "stopped at layer %u of %u", il, hp->n_layers);
         for_blocks(f, rows, n_rows, il, f->m->arch->layer);
         if (f->m->layers[il].parts & PART_MOE) {
-            moe_visit(f, il, n_rows);
+            rc = moe_visit(f, il, n_rows, e);
+            if (rc != 0)
+                return rc;
             for_blocks(f, rows, n_rows, il, f->m->arch->finish);
         }
         trace_rows(f, "l_out", il, f->residual, hp->n_embd, n_rows);

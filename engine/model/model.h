@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/ledger.h"
+#include "engine/experts/store.h"
 #include "engine/gguf/gguf.h"
 #include "engine/kv/kv.h"
 #include "engine/quant/quant.h"
@@ -26,7 +27,8 @@ struct tensor {
     uint32_t n_slices; /* matrices of equal shape, one after another: experts, heads; else 1 */
     size_t row_bytes;
     size_t slice_bytes; /* from one slice to the next */
-    const void *data;   /* NULL: absent */
+    const void *data;   /* NULL: absent, or experts, which are not resident */
+    bool experts;       /* slices stay on disk until they are wanted (engine/experts) */
     const struct gguf_tensor *file;
 };
 
@@ -105,6 +107,13 @@ struct layer {
     struct tensor attn_res, ffn_res;
 };
 
+/* Bytes of one shard that are read together: [start, end), start aligned. */
+struct trunk_run {
+    uint32_t shard;
+    uint64_t start, end;
+    size_t at; /* in the trunk block */
+};
+
 struct arch;
 
 struct model {
@@ -115,6 +124,10 @@ struct model {
     bool tied;            /* output is token_embd */
     struct layer *layers; /* [n_layers] */
     struct ledger *ledger;
+    struct expert_layer *experts; /* [n_layers] where they are in the files; NULL: none */
+    uint64_t n_experts;           /* of all layers */
+    struct trunk_run *runs;       /* [n_runs] what is read at load, by place in the files */
+    size_t n_runs;
     void *trunk; /* one block holding every resident tensor */
     size_t trunk_bytes;
     void *repacked; /* tensors that are brought to another form at load; NULL: none */
@@ -124,11 +137,18 @@ struct model {
 
 /* Binds and checks without reading weights; every problem of the file in one message. */
 int model_bind(struct model *m, struct gguf *g, struct error *e);
-/* Bytes of the trunk block that model_load will take. */
-uint64_t model_trunk_bytes(const struct model *m);
+/* Lays out what will be read at load (model_bind calls it): sets runs and trunk_bytes. */
+int model_lay_out_trunk(struct model *m, struct error *e);
 /* Bytes of the block beside it for tensors that are brought to another form. */
 uint64_t model_repacked_bytes(const struct model *m);
 uint64_t model_n_params(const struct model *m);
+/* Finds the experts in the files (model_bind calls it): sets experts and n_experts. */
+int model_find_experts(struct model *m, struct error *e);
+/* Bytes that a store with so many slots takes. */
+uint64_t model_experts_bytes(const struct model *m, uint64_t n_slots);
+/* A store with so many slots (at most one each) over them; *ret NULL: the model has none. */
+int model_experts_open(const struct model *m, struct ledger *l, uint64_t n_slots,
+                       struct expert_store **ret, struct error *e);
 /* What a sequence carries, by kind of layer. */
 struct kv_shape model_kv_shape(const struct model *m, bool exact);
 /* Slice i as a matrix of its own. */

@@ -29,6 +29,7 @@ struct forward_options {
     struct kv_pool *kv;
     const struct kernels *kernels;
     struct ledger *ledger;
+    struct expert_store *experts; /* NULL: the model has none */
     bool exact;
     uint32_t max_rows;   /* of a step */
     uint32_t max_logits; /* rows of a step that may want logits */

@@ -287,7 +287,13 @@ TEST(inspect_says_of_kimi_k3_what_its_dimensions_say)
     CHECK_INT(makeup(json, "recurrent_bytes_per_sequence"),
               4 * K3_KDA * (K3_INNER * K3_HEAD + 3 * 3 * K3_INNER));
     const cJSON *plan = cJSON_GetObjectItem(json, "plan");
-    CHECK(cJSON_IsFalse(cJSON_GetObjectItem(plan, "fits")));
+    /* Weights and state are resident, experts take the rest: some of them at once. */
+    const double slots = cJSON_GetNumberValue(cJSON_GetObjectItem(plan, "expert_slots"));
+    CHECK_INT(cJSON_GetNumberValue(cJSON_GetObjectItem(plan, "expert_count")), K3_MOE * K3_EXPERTS);
+    CHECK(cJSON_IsTrue(cJSON_GetObjectItem(plan, "fits")));
+    CHECK(slots > 100 * K3_MOE && slots < K3_EXPERTS * K3_MOE);
+    CHECK(cJSON_GetNumberValue(cJSON_GetObjectItem(plan, "experts_bytes")) >
+          slots * makeup(json, "experts_bytes") / (K3_EXPERTS * K3_MOE));
     CHECK(cJSON_GetNumberValue(cJSON_GetObjectItem(plan, "state_bytes")) >
           4096 * makeup(json, "cache_bytes_per_token") +
               makeup(json, "recurrent_bytes_per_sequence"));

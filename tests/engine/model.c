@@ -120,7 +120,7 @@ static int load(const char *path, uint64_t limit, struct error *e)
     if (rc == 0) {
         CHECK_OK(model_bind(&m, g, e), e);
         rc = model_load(&m, &(struct model_load_options){.ledger = l}, e);
-        CHECK(rc != 0 || ledger_used(l, LEDGER_TRUNK) == model_trunk_bytes(&m));
+        CHECK(rc != 0 || ledger_used(l, LEDGER_TRUNK) == m.trunk_bytes);
         model_release(&m);
         gguf_close(g);
     }

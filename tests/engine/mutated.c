@@ -47,6 +47,29 @@ static bool is_optional(const char *name)
 
 /* ------------------------------------------------------------------ a file, and what opening it says */
 
+/* Experts are looked at when they are read: every one of them, through two slots. */
+static int read_experts(const struct model *m, struct ledger *l, struct error *e)
+{
+    struct expert_store *store;
+    struct expert_visit visit;
+    struct expert_want want;
+    struct expert_view view;
+    uint32_t n = 1;
+    int rc = model_experts_open(m, l, 2, &store, e);
+    for (uint32_t i = 0; store && rc == 0 && i < m->hp.n_layers * m->hp.n_experts; i++) {
+        const uint32_t layer = i / m->hp.n_experts;
+        const uint32_t id = i % m->hp.n_experts;
+        if (!(m->layers[layer].parts & PART_MOE))
+            continue;
+        experts_begin(store, &visit, layer, &id, 1, &want);
+        rc = experts_next(&visit, &view, &n, e);
+        CHECK(rc != 0 || n == 1);
+        experts_end(&visit);
+    }
+    experts_close(store);
+    return rc;
+}
+
 static int open_model(const char *path, struct error *e)
 {
     struct gguf *g;
@@ -58,6 +81,8 @@ static int open_model(const char *path, struct error *e)
         rc = model_bind(&m, g, e);
         if (rc == 0) {
             rc = model_load(&m, &(struct model_load_options){.ledger = l}, e);
+            if (rc == 0)
+                rc = read_experts(&m, l, e);
             model_release(&m);
         }
         gguf_close(g);

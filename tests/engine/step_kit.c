@@ -3,6 +3,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
+#include "base/file.h"
 #include "tests/test.h"
 
 const char *step_kit_model(const char *name, const char *arguments, char path[4096])
@@ -21,6 +23,36 @@ const char *step_kit_model(const char *name, const char *arguments, char path[40
     return path;
 }
 
+/* Experts stay on disk; the oracles want to see their weights. What the engine reads is the file. */
+static void read_experts(struct step_kit *k)
+{
+    struct error e = {0};
+    for (uint32_t il = 0; il < k->model.hp.n_layers; il++) {
+        struct layer *l = &k->model.layers[il];
+        struct tensor *const all[] = {&l->gate_exps, &l->up_exps, &l->gate_up_exps, &l->down_exps};
+        for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+            struct file f = {0};
+            if (!all[i]->file)
+                continue;
+            void *bytes = mem_alloc(all[i]->file->bytes);
+            CHECK_OK(file_open(&f, gguf_shard_path(k->gguf, all[i]->file->shard), &e), &e);
+            CHECK_OK(file_read_at(&f, bytes, all[i]->file->bytes, all[i]->file->offset, &e), &e);
+            file_close(&f);
+            all[i]->data = bytes;
+        }
+    }
+}
+
+static void free_experts(struct step_kit *k)
+{
+    for (uint32_t il = 0; il < k->model.hp.n_layers; il++) {
+        struct layer *l = &k->model.layers[il];
+        struct tensor *const all[] = {&l->gate_exps, &l->up_exps, &l->gate_up_exps, &l->down_exps};
+        for (size_t i = 0; i < ARRAY_LEN(all); i++)
+            mem_free(all[i]->file ? (void *)(uintptr_t)all[i]->data : NULL);
+    }
+}
+
 void step_kit_open(struct step_kit *k, const char *path, const struct step_kit_options *o)
 {
     struct error e = {0};
@@ -30,6 +62,10 @@ void step_kit_open(struct step_kit *k, const char *path, const struct step_kit_o
     CHECK_OK(gguf_open(&k->gguf, path, &e), &e);
     CHECK_OK(model_bind(&k->model, k->gguf, &e), &e);
     CHECK_OK(model_load(&k->model, &(struct model_load_options){.ledger = k->ledger}, &e), &e);
+    CHECK_OK(model_experts_open(&k->model, k->ledger,
+                                o->expert_slots ? o->expert_slots : UINT64_MAX, &k->experts, &e),
+             &e);
+    read_experts(k);
     if (o->change)
         o->change(&k->model);
     CHECK_OK(kernels_pick(o->isa, &kernels, &e), &e);
@@ -41,6 +77,7 @@ void step_kit_open(struct step_kit *k, const char *path, const struct step_kit_o
                                        .kv = k->kv,
                                        .kernels = kernels,
                                        .ledger = k->ledger,
+                                       .experts = k->experts,
                                        .exact = !o->isa,
                                        .max_rows = o->max_rows,
                                        .max_logits = o->max_logits,
@@ -53,6 +90,8 @@ void step_kit_close(struct step_kit *k)
 {
     forward_free(k->forward);
     kv_pool_free(k->kv);
+    experts_close(k->experts);
+    free_experts(k);
     model_release(&k->model);
     gguf_close(k->gguf);
     CHECK_INT(ledger_total(k->ledger), 0);

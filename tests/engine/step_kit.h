@@ -12,6 +12,7 @@ struct step_kit {
     struct gguf *gguf;
     struct model model;
     struct ledger *ledger;
+    struct expert_store *experts;
     struct kv_pool *kv;
     struct forward *forward;
 };
@@ -19,7 +20,8 @@ struct step_kit {
 struct step_kit_options {
     const char *isa; /* NULL: exact */
     uint32_t max_rows, max_logits;
-    uint32_t positions; /* of a sequence; there may be two */
+    uint64_t expert_slots; /* 0: one for every expert */
+    uint32_t positions;    /* of a sequence; there may be two */
     /* Called between model_load and the rest; may change the model. NULL: not. */
     void (*change)(struct model *m);
     void (*trace)(void *context, const char *name, uint32_t layer, const float *x, size_t n_cols,

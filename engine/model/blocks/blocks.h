@@ -42,11 +42,11 @@ struct moe {
     float *probs;  /* [BLOCK_ROWS][n_experts] logits, then probabilities */
     float *scores; /* [BLOCK_ROWS][n_experts] what the choice is made by */
     /* per batch of pairs */
-    uint32_t *counts;         /* [n_experts] */
-    struct moe_group *groups; /* [experts of a batch] */
-    float *gate, *up;         /* [pairs][expert_ff] */
-    float *down;              /* [pairs][width] */
-    uint8_t *act[ACT_KINDS];  /* [pairs][act_row_bytes] */
+    uint32_t *counts;          /* [n_experts] */
+    struct moe_batch *batches; /* [2] the one at work and the one whose experts are being read */
+    float *gate, *up;          /* [pairs][expert_ff] */
+    float *down;               /* [pairs][width] */
+    uint8_t *act[ACT_KINDS];   /* [pairs][act_row_bytes] */
 };
 
 struct forward {
@@ -205,7 +205,7 @@ void block_ffn(struct forward *f, uint32_t il, const struct block *b);
  * So x = (x + shared) + routed.
  */
 void block_moe(struct forward *f, uint32_t il, const struct block *b);
-void moe_visit(struct forward *f, uint32_t il, uint32_t n_rows);
+int moe_visit(struct forward *f, uint32_t il, uint32_t n_rows, struct error *e);
 void moe_finish(struct forward *f, uint32_t il, const struct block *b);
 void moe_lay_out(struct forward *f, struct layout *l);
 /*

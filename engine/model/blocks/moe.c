@@ -2,11 +2,12 @@
  * A mixture of experts in three parts: the choice for a block of rows, one visit of the experts for
  * all rows of the step, and what is left for a block of rows.
  *
- * The visit takes every chosen expert once, in ascending id. Its (row, expert) pairs, sorted by expert
- * and row, go through in batches that fit the scratch. Outputs of a batch are cut over threads, for all
- * its experts alike, so an expert of many rows holds up no one; the results are added to a row in
- * ascending id, each element by one thread. So what a row gets depends neither on the other rows nor on
- * where batches end.
+ * The visit takes every chosen expert once. Its (row, expert) pairs, sorted by expert and row, go through
+ * in batches that fit the scratch; while one is computed the experts of the next are read. Within a
+ * batch experts are served as they come from the store, residents first. Outputs are cut over threads,
+ * for all experts that are ready alike, so an expert of many rows holds up no one; when the batch is
+ * whole, the results are added to a row in ascending id, each element by one thread. So what a row gets
+ * depends neither on the other rows, nor on where batches end, nor on what was resident.
  */
 #include <string.h>
 
@@ -18,15 +19,37 @@
 #define BATCH_PAIRS 256
 #define GRAIN 16
 
-/* An expert's pairs in a batch, and its matrices. */
+/* An expert's pairs in a batch, and its matrices once they are here. */
 struct moe_group {
-    uint32_t expert, first, n;
+    uint32_t first, n;
     struct tensor gate, up, down;
+};
+
+/* Some pairs of a step, by expert, and the visit of these experts. */
+struct moe_batch {
+    struct forward *f;
+    const struct layer *layer;
+    uint32_t from;         /* of the step's sorted pairs */
+    const uint32_t *pairs; /* [n] row * n_experts_used + rank */
+    uint32_t n, n_groups;
+    struct expert_visit visit;
+    uint32_t n_ready, n_served; /* experts in view; and all so far */
+    bool complete;              /* with those in view, every expert of the batch */
+    uint32_t ids[BATCH_PAIRS];  /* [n_groups] ascending */
+    struct moe_group group[BATCH_PAIRS];
+    struct expert_want want[BATCH_PAIRS];
+    struct expert_view view[BATCH_PAIRS];
 };
 
 static size_t expert_width(const struct hparams *hp)
 {
     return hp->expert_latent ? hp->expert_latent : hp->n_embd;
+}
+
+static size_t act_stride(const struct hparams *hp, enum act_kind kind)
+{
+    size_t widest = MAX_OF(expert_width(hp), (size_t)hp->expert_ff);
+    return act_row_bytes(kind, ALIGN_UP(widest, (size_t)256));
 }
 
 void moe_lay_out(struct forward *f, struct layout *l)
@@ -46,14 +69,12 @@ void moe_lay_out(struct forward *f, struct layout *l)
     moe->scores = layout_take(l, block * hp->n_experts, fl);
     moe->counts = layout_take(l, hp->n_experts, sizeof(*moe->counts));
     moe->pairs = layout_take(l, pairs, sizeof(*moe->pairs));
-    moe->groups = layout_take(l, MIN_OF(batch, (size_t)hp->n_experts), sizeof(*moe->groups));
+    moe->batches = layout_take(l, 2, sizeof(*moe->batches));
     moe->gate = layout_take(l, batch * ff, fl);
     moe->up = layout_take(l, batch * ff, fl);
     moe->down = layout_take(l, batch * width, fl);
-    for (int kind = 0; kind < ACT_KINDS; kind++) {
-        size_t widest = ALIGN_UP(MAX_OF(width, ff), (size_t)256);
-        moe->act[kind] = layout_take(l, batch * act_row_bytes((enum act_kind)kind, widest), 1);
-    }
+    for (int kind = 0; kind < ACT_KINDS; kind++)
+        moe->act[kind] = layout_take(l, batch * act_stride(hp, (enum act_kind)kind), 1);
 }
 
 /* ------------------------------------------------------------------ a block: the choice */
@@ -152,75 +173,112 @@ static void sort_pairs(struct moe *moe, uint32_t n, uint32_t n_experts)
         moe->pairs[at[moe->routes[p].expert]++] = p;
 }
 
-/* Where an expert's matrices are: all are resident. Merged ones have the gate before the up. */
-static void find_expert(const struct layer *l, uint32_t e, struct moe_group *ret)
+/*
+ * Pairs [0, n) of one batch and the experts they want. An expert's pairs are not cut unless they alone
+ * are more than a batch.
+ */
+static uint32_t batch_length(const struct moe *moe, const uint32_t *pairs, uint32_t n)
 {
-    if (l->parts & PART_GATE_UP) {
-        struct tensor halves = l->gate_up_exps;
-        halves.n_slices *= 2;
-        halves.slice_bytes /= 2;
-        ret->gate = tensor_slice(&halves, 2 * e);
-        ret->up = tensor_slice(&halves, 2 * e + 1);
-    } else {
-        ret->gate = tensor_slice(&l->gate_exps, e);
-        ret->up = tensor_slice(&l->up_exps, e);
-    }
-    ret->down = tensor_slice(&l->down_exps, e);
+    if (n <= BATCH_PAIRS)
+        return n;
+    const uint32_t next = moe->routes[pairs[BATCH_PAIRS]].expert;
+    uint32_t length = BATCH_PAIRS;
+    while (length > 0 && moe->routes[pairs[length - 1]].expert == next)
+        length--;
+    return length > 0 ? length : BATCH_PAIRS;
 }
 
-struct batch {
-    struct forward *f;
-    const uint32_t *pairs; /* [n] row * n_experts_used + rank, by expert */
-    uint32_t n;
-    uint32_t n_groups; /* of moe->groups */
-};
-
-static void find_groups(struct batch *b, const struct layer *l)
+static void find_groups(struct moe_batch *b)
 {
-    const struct moe *moe = &b->f->moe;
-    struct moe_group *g = moe->groups;
+    b->n_groups = 0;
     for (uint32_t i = 0; i < b->n; i++) {
-        uint32_t expert = moe->routes[b->pairs[i]].expert;
-        if (i == 0 || expert != g->expert) {
-            g = &moe->groups[b->n_groups++];
-            *g = (struct moe_group){.expert = expert, .first = i};
-            find_expert(l, expert, g);
+        const uint32_t expert = b->f->moe.routes[b->pairs[i]].expert;
+        if (i == 0 || expert != b->ids[b->n_groups - 1]) {
+            b->group[b->n_groups] = (struct moe_group){.first = i};
+            b->ids[b->n_groups++] = expert;
         }
-        g->n++;
+        b->group[b->n_groups - 1].n++;
     }
+}
+
+/* The pairs from `from` on, as many as a batch takes, and the reads of what is not here. */
+static void begin_batch(struct moe_batch *b, struct forward *f, uint32_t il, uint32_t from,
+                        uint32_t n)
+{
+    b->f = f;
+    b->layer = &f->m->layers[il];
+    b->from = from;
+    b->pairs = f->moe.pairs + from;
+    b->n = batch_length(&f->moe, b->pairs, n - from);
+    find_groups(b);
+    experts_begin(f->o.experts, &b->visit, il, b->ids, b->n_groups, b->want);
+}
+
+/* A layer's matrix of an expert, at a place of its own. Merged ones have the gate before the up. */
+static struct tensor slice_at(const struct tensor *t, const void *data, uint32_t part,
+                              uint32_t n_parts)
+{
+    struct tensor slice = *t;
+    slice.n_slices = 1;
+    slice.n_rows = t->n_rows / t->n_slices / n_parts;
+    slice.data = (const char *)data + part * slice.n_rows * t->row_bytes;
+    return slice;
+}
+
+static void place_group(const struct layer *l, const struct expert_view *view,
+                        struct moe_group *ret)
+{
+    if (l->parts & PART_GATE_UP) {
+        ret->gate = slice_at(&l->gate_up_exps, view->slice[0], 0, 2);
+        ret->up = slice_at(&l->gate_up_exps, view->slice[0], 1, 2);
+        ret->down = slice_at(&l->down_exps, view->slice[1], 0, 1);
+    } else {
+        ret->gate = slice_at(&l->gate_exps, view->slice[0], 0, 1);
+        ret->up = slice_at(&l->up_exps, view->slice[1], 0, 1);
+        ret->down = slice_at(&l->down_exps, view->slice[2], 0, 1);
+    }
+}
+
+/*
+ * Pair i's row, the input of gate and up, later of down: pairs have their places whatever the width,
+ * since some may be at the one while others are at the other.
+ */
+static uint8_t *act_at(const struct forward *f, enum act_kind kind, size_t i)
+{
+    return f->moe.act[kind] + i * act_stride(f->hp, kind);
 }
 
 /* Row i of the batch in the form that w's format takes. */
-static void prepare(const struct batch *b, const struct tensor *w, const float *x, size_t i)
+static void prepare(const struct moe_batch *b, const struct tensor *w, const float *x, size_t i)
 {
     enum act_kind kind = tensor_act(b->f, w);
-    size_t bytes = act_row_bytes(kind, w->n_cols);
-    b->f->k->act_quantise[kind](x, b->f->moe.act[kind] + i * bytes, w->n_cols);
+    b->f->k->act_quantise[kind](x, act_at(b->f, kind, i), w->n_cols);
 }
 
 static void input_range(void *context, size_t first, size_t last, int thread)
 {
-    const struct batch *b = context;
-    const struct moe_group *g = b->f->moe.groups;
+    const struct moe_batch *b = context;
+    const struct layer *l = b->layer;
+    const bool merged = l->parts & PART_GATE_UP;
+    const struct tensor *gate = merged ? &l->gate_up_exps : &l->gate_exps;
+    const struct tensor *up = merged ? gate : &l->up_exps;
     const float *in = b->f->moe.in;
-    bool differ = tensor_act(b->f, &g->gate) != tensor_act(b->f, &g->up);
     (void)thread;
     for (size_t i = first; i < last; i++) {
         size_t row = b->pairs[i] / b->f->hp->n_experts_used;
-        prepare(b, &g->gate, in + row * g->gate.n_cols, i);
-        if (differ)
-            prepare(b, &g->up, in + row * g->gate.n_cols, i);
+        prepare(b, gate, in + row * gate->n_cols, i);
+        if (tensor_act(b->f, gate) != tensor_act(b->f, up))
+            prepare(b, up, in + row * gate->n_cols, i);
     }
 }
 
 /* Outputs [first, last) of w for the group's rows of the batch. */
-static void multiply(const struct batch *b, const struct moe_group *g, const struct tensor *w,
+static void multiply(const struct moe_batch *b, const struct moe_group *g, const struct tensor *w,
                      float *y, size_t first, size_t last, int thread)
 {
     enum act_kind kind = tensor_act(b->f, w);
-    size_t bytes = act_row_bytes(kind, w->n_cols);
-    struct matmul mm = {.x = b->f->moe.act[kind] + g->first * bytes,
-                        .x_row_bytes = bytes,
+    struct matmul mm = {.x = act_at(b->f, kind, g->first),
+                        .x_row_bytes = act_stride(b->f->hp, kind),
                         .n_rows = g->n,
                         .y = y + g->first * w->n_rows,
                         .y_stride = w->n_rows};
@@ -231,57 +289,110 @@ static void multiply(const struct batch *b, const struct moe_group *g, const str
 /* [first, last) counts the outputs of an expert's gate, then of its up. */
 static void gate_up_range(void *context, size_t first, size_t last, int thread)
 {
-    const struct batch *b = context;
+    const struct moe_batch *b = context;
     const struct moe *moe = &b->f->moe;
     size_t ff = b->f->hp->expert_ff;
-    for (uint32_t i = 0; i < b->n_groups; i++) {
-        const struct moe_group *g = &moe->groups[i];
+    for (uint32_t i = 0; i < b->n_ready; i++) {
+        const struct moe_group *g = &b->group[b->view[i].index];
         multiply(b, g, &g->gate, moe->gate, first, MIN_OF(last, ff), thread);
         multiply(b, g, &g->up, moe->up, MAX_OF(first, ff) - ff, MAX_OF(last, ff) - ff, thread);
     }
 }
 
+/* [first, last) counts the pairs of the experts that are ready. */
 static void hidden_range(void *context, size_t first, size_t last, int thread)
 {
-    const struct batch *b = context;
+    const struct moe_batch *b = context;
     const struct moe *moe = &b->f->moe;
-    size_t ff = b->f->hp->expert_ff;
+    size_t ff = b->f->hp->expert_ff, start = 0;
     (void)thread;
-    for (size_t i = first; i < last; i++) {
-        activate(b->f, moe->gate + i * ff, moe->up + i * ff, ff);
-        prepare(b, &moe->groups[0].down, moe->gate + i * ff, i);
+    for (uint32_t k = 0; k < b->n_ready && start < last; k++) {
+        const struct moe_group *g = &b->group[b->view[k].index];
+        const size_t from = MAX_OF(first, start) - start + g->first;
+        for (size_t i = from; i < g->first + MIN_OF(last - start, (size_t)g->n); i++) {
+            activate(b->f, moe->gate + i * ff, moe->up + i * ff, ff);
+            prepare(b, &b->layer->down_exps, moe->gate + i * ff, i);
+        }
+        start += g->n;
     }
 }
 
-/* Columns [first, last) of what the experts give, and of the rows' sums. */
+/* Columns [first, last) of what the experts that are ready give; with the last ones, of the rows' sums. */
 static void down_range(void *context, size_t first, size_t last, int thread)
 {
-    const struct batch *b = context;
+    const struct moe_batch *b = context;
     const struct moe *moe = &b->f->moe;
     size_t width = expert_width(b->f->hp), used = b->f->hp->n_experts_used;
-    for (uint32_t i = 0; i < b->n_groups; i++)
-        multiply(b, &moe->groups[i], &moe->groups[i].down, moe->down, first, last, thread);
-    for (uint32_t i = 0; i < b->n; i++) {
+    for (uint32_t i = 0; i < b->n_ready; i++) {
+        const struct moe_group *g = &b->group[b->view[i].index];
+        multiply(b, g, &g->down, moe->down, first, last, thread);
+    }
+    for (uint32_t i = 0; b->complete && i < b->n; i++) {
         float *out = moe->out + b->pairs[i] / used * width;
         b->f->k->merge(out + first, 1.0f, moe->down + i * width + first,
                        moe->routes[b->pairs[i]].weight, last - first);
     }
 }
 
-void moe_visit(struct forward *f, uint32_t il, uint32_t n_rows)
+/* What the experts in b->view give for their pairs. */
+static void serve(struct moe_batch *b)
+{
+    uint32_t n_pairs = 0;
+    for (uint32_t i = 0; i < b->n_ready; i++) {
+        struct moe_group *g = &b->group[b->view[i].index];
+        place_group(b->layer, &b->view[i], g);
+        n_pairs += g->n;
+    }
+    b->n_served += b->n_ready;
+    b->complete = b->n_served == b->n_groups;
+    parallel_for((size_t)2 * b->f->hp->expert_ff, GRAIN, gate_up_range, b);
+    for_rows(n_pairs, hidden_range, b);
+    parallel_for(expert_width(b->f->hp), GRAIN, down_range, b);
+}
+
+/*
+ * Serves a batch as its experts come, residents first. `next` begins once all reads of this one have
+ * been begun: the disk works while this one computes.
+ */
+static int run_batch(struct moe_batch *b, struct moe_batch *next, uint32_t il, uint32_t n,
+                     struct error *e)
+{
+    const uint32_t after = b->from + b->n;
+    bool begun = after == n;
+    int rc = 0;
+    b->n_served = 0;
+    for_rows(b->n, input_range, b);
+    while (rc == 0 && b->n_served < b->n_groups) {
+        rc = experts_next(&b->visit, b->view, &b->n_ready, e);
+        if (rc == 0 && !begun && experts_started(&b->visit)) {
+            begin_batch(next, b->f, il, after, n);
+            begun = true;
+        }
+        if (rc == 0)
+            serve(b);
+    }
+    experts_end(&b->visit);
+    return rc;
+}
+
+int moe_visit(struct forward *f, uint32_t il, uint32_t n_rows, struct error *e)
 {
     const struct hparams *hp = f->hp;
-    uint32_t n = n_rows * hp->n_experts_used;
+    const uint32_t n = n_rows * hp->n_experts_used;
+    struct moe_batch *b = &f->moe.batches[0], *next = &f->moe.batches[1];
+    int rc = 0;
     sort_pairs(&f->moe, n, hp->n_experts);
-    for (uint32_t first = 0; first < n; first += BATCH_PAIRS) {
-        struct batch b = {
-            .f = f, .pairs = f->moe.pairs + first, .n = MIN_OF(n - first, (uint32_t)BATCH_PAIRS)};
-        find_groups(&b, &f->m->layers[il]);
-        for_rows(b.n, input_range, &b);
-        parallel_for((size_t)2 * hp->expert_ff, GRAIN, gate_up_range, &b);
-        for_rows(b.n, hidden_range, &b);
-        parallel_for(expert_width(hp), GRAIN, down_range, &b);
+    begin_batch(b, f, il, 0, n);
+    for (uint32_t done = 0; rc == 0 && done < n;) {
+        rc = run_batch(b, next, il, n, e);
+        done += b->n;
+        struct moe_batch *was = b;
+        b = next;
+        next = was;
     }
+    experts_end(&f->moe.batches[0].visit);
+    experts_end(&f->moe.batches[1].visit);
+    return rc == 0 ? 0 : error_wrap(e, "layer %u", il);
 }
 
 /* ------------------------------------------------------------------ a block: the rest */

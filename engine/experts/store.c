@@ -1,0 +1,320 @@
+#include "engine/experts/store.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "engine/experts/slots.h"
+
+/* Reads in flight: enough for an SSD's queues; each thread has one. */
+#define READERS 8
+
+enum want_state { WANT_UNSTARTED, WANT_LEASED, WANT_SERVED, WANT_GIVEN_BACK };
+
+/* One matrix into one slot. */
+struct read_job {
+    uint32_t slot, slice;
+};
+
+struct expert_store {
+    struct slots slots;
+    struct file *files; /* [n_shards] */
+    uint32_t *failures; /* [n_shards] */
+    uint32_t n_shards;
+    int (*check)(const void *context, uint32_t layer, uint32_t slice, const void *data,
+                 struct error *e);
+    const void *check_context;
+
+    pthread_mutex_t lock; /* of all below and of the slots' states */
+    pthread_cond_t work;  /* a read waits, or the end */
+    pthread_cond_t done;  /* a slot is whole, or has failed */
+    pthread_t reader[READERS];
+    uint32_t n_readers;
+    bool ending;
+    struct read_job *queue; /* [cap] ring; every slot has at most its slices in it */
+    size_t cap, head, n_queued;
+    struct expert_counters counters;
+    struct error failure; /* the last one of a read */
+};
+
+/* ------------------------------------------------------------------ reading */
+
+static void push(struct expert_store *s, uint32_t slot)
+{
+    const uint32_t n = slots_layer(&s->slots, slot)->n_slices;
+    for (uint32_t i = 0; i < n; i++) {
+        assert(s->n_queued < s->cap);
+        s->queue[(s->head + s->n_queued++) % s->cap] = (struct read_job){slot, i};
+    }
+    slots_loading(&s->slots, slot, n);
+    pthread_cond_broadcast(&s->work);
+}
+
+/* Where the matrix lands; the slot is in flight, so nobody else looks at it. */
+static int read_slice(struct expert_store *s, struct read_job job, struct error *e)
+{
+    const struct slot *slot = &s->slots.slot[job.slot];
+    const struct expert_slice *x = &slots_layer(&s->slots, job.slot)->slice[job.slice];
+    void *first;
+    int rc = file_read_direct(&s->files[x->shard], slots_place(&s->slots, job.slot, job.slice),
+                              x->bytes, x->offset + (uint64_t)slot->expert * x->bytes, &first, e);
+    if (rc == 0 && s->check)
+        rc = s->check(s->check_context, slot->layer, job.slice, first, e);
+    return rc == 0 ? 0 : error_wrap(e, "expert %u", slot->expert);
+}
+
+static void finish_read(struct expert_store *s, struct read_job job, int rc, const struct error *e)
+{
+    const struct expert_slice *x = &slots_layer(&s->slots, job.slot)->slice[job.slice];
+    const uint64_t offset = x->offset + (uint64_t)s->slots.slot[job.slot].expert * x->bytes;
+    s->counters.bytes_read += file_direct_span(offset, x->bytes);
+    if (rc != 0) {
+        s->failure = *e;
+        s->failures[x->shard]++;
+    }
+    if (slots_slice_done(&s->slots, job.slot, rc == 0))
+        pthread_cond_broadcast(&s->done);
+}
+
+static void *reader(void *context)
+{
+    struct expert_store *s = context;
+    pthread_mutex_lock(&s->lock);
+    for (;;) {
+        while (s->n_queued == 0 && !s->ending)
+            pthread_cond_wait(&s->work, &s->lock);
+        if (s->ending)
+            break;
+        struct error e = {0};
+        const struct read_job job = s->queue[s->head];
+        s->head = (s->head + 1) % s->cap;
+        s->n_queued--;
+        pthread_mutex_unlock(&s->lock);
+        int rc = read_slice(s, job, &e);
+        pthread_mutex_lock(&s->lock);
+        finish_read(s, job, rc, &e);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+/* ------------------------------------------------------------------ visits; the lock is held */
+
+/* Begins as many reads as there are slots for, in the order of the ids. */
+static void start_reads(struct expert_visit *v)
+{
+    struct expert_store *s = v->store;
+    for (; v->n_started < v->n; v->n_started++) {
+        struct expert_want *want = &v->want[v->n_started];
+        if (want->state != WANT_UNSTARTED)
+            continue;
+        /* The other visit may have brought it meanwhile. */
+        want->slot = slots_find(&s->slots, v->layer, v->ids[v->n_started]);
+        const bool here = want->slot != EXPERT_NO_SLOT;
+        if (!here)
+            want->slot = slots_take(&s->slots, v->layer, v->ids[v->n_started]);
+        if (want->slot == EXPERT_NO_SLOT)
+            return;
+        slots_lease(&s->slots, want->slot);
+        want->state = WANT_LEASED;
+        if (here)
+            continue;
+        s->counters.misses++;
+        push(s, want->slot);
+    }
+}
+
+static void give_back(struct expert_visit *v, bool all)
+{
+    for (uint32_t i = 0; i < v->n; i++) {
+        struct expert_want *want = &v->want[i];
+        if (want->state == WANT_SERVED || (all && want->state == WANT_LEASED)) {
+            slots_release(&v->store->slots, want->slot);
+            want->state = WANT_GIVEN_BACK;
+        }
+    }
+}
+
+/* A read that failed once is tried again; the second failure is the visit's. */
+static int look_at_failure(struct expert_visit *v, struct expert_want *want, struct error *e)
+{
+    struct expert_store *s = v->store;
+    if (want->n_failures++ == 0) {
+        push(s, want->slot);
+        return 0;
+    }
+    *e = s->failure;
+    return -(int)e->code;
+}
+
+static int collect(struct expert_visit *v, struct expert_view *out, uint32_t *ret_n,
+                   struct error *e)
+{
+    struct slots *slots = &v->store->slots;
+    *ret_n = 0;
+    for (uint32_t i = 0; i < v->n; i++) {
+        struct expert_want *want = &v->want[i];
+        if (want->state != WANT_LEASED)
+            continue;
+        const enum slot_state state = slots->slot[want->slot].state;
+        if (state == SLOT_FAILED) {
+            int rc = look_at_failure(v, want, e);
+            if (rc != 0)
+                return rc;
+        }
+        if (state != SLOT_READY)
+            continue;
+        struct expert_view *view = &out[(*ret_n)++];
+        view->index = i;
+        slots_view(slots, want->slot, view->slice);
+        want->state = WANT_SERVED;
+        v->n_served++;
+    }
+    return 0;
+}
+
+/* ------------------------------------------------------------------ visits */
+
+void experts_begin(struct expert_store *s, struct expert_visit *v, uint32_t layer,
+                   const uint32_t *ids, uint32_t n, struct expert_want *want)
+{
+    *v = (struct expert_visit){.store = s, .layer = layer, .ids = ids, .n = n, .want = want};
+    memset(want, 0, n * sizeof(*want));
+    pthread_mutex_lock(&s->lock);
+    /* What is here is leased first: no read of this visit may take its slot. */
+    for (uint32_t i = 0; i < n; i++) {
+        want[i].slot = slots_find(&s->slots, layer, ids[i]);
+        if (want[i].slot == EXPERT_NO_SLOT)
+            continue;
+        s->counters.hits += s->slots.slot[want[i].slot].state == SLOT_READY;
+        slots_lease(&s->slots, want[i].slot);
+        want[i].state = WANT_LEASED;
+    }
+    start_reads(v);
+    pthread_mutex_unlock(&s->lock);
+}
+
+bool experts_started(const struct expert_visit *v)
+{
+    return v->n_started == v->n;
+}
+
+int experts_next(struct expert_visit *v, struct expert_view *out, uint32_t *ret_n, struct error *e)
+{
+    struct expert_store *s = v->store;
+    *ret_n = 0;
+    pthread_mutex_lock(&s->lock);
+    give_back(v, false);
+    start_reads(v);
+    int rc = collect(v, out, ret_n, e);
+    const int64_t from_us = clock_mono_us();
+    while (rc == 0 && *ret_n == 0 && v->n_served < v->n) {
+        pthread_cond_wait(&s->done, &s->lock);
+        start_reads(v);
+        rc = collect(v, out, ret_n, e);
+    }
+    s->counters.wait_us += (uint64_t)(clock_mono_us() - from_us);
+    pthread_mutex_unlock(&s->lock);
+    return rc;
+}
+
+void experts_end(struct expert_visit *v)
+{
+    if (!v->store)
+        return;
+    pthread_mutex_lock(&v->store->lock);
+    give_back(v, true);
+    pthread_mutex_unlock(&v->store->lock);
+    *v = (struct expert_visit){0};
+}
+
+/* ------------------------------------------------------------------ opening */
+
+static int open_files(struct expert_store *s, const struct expert_store_options *o, struct error *e)
+{
+    s->files = mem_array(o->n_shards, sizeof(*s->files));
+    s->failures = mem_array(o->n_shards, sizeof(*s->failures));
+    if (!s->files || !s->failures)
+        return error_set(e, ERROR_NOMEM, "no memory for %u files", o->n_shards);
+    for (; s->n_shards < o->n_shards; s->n_shards++) {
+        int rc = file_open_direct(&s->files[s->n_shards], o->paths[s->n_shards], e);
+        if (rc != 0)
+            return rc;
+    }
+    return 0;
+}
+
+static int start_readers(struct expert_store *s, struct error *e)
+{
+    for (; s->n_readers < READERS; s->n_readers++) {
+        int rc = pthread_create(&s->reader[s->n_readers], NULL, reader, s);
+        if (rc != 0)
+            return error_sys(e, ERROR_NOMEM, rc, "starting the threads that read experts");
+    }
+    return 0;
+}
+
+int experts_open(struct expert_store **ret, const struct expert_store_options *o, struct error *e)
+{
+    struct expert_store *s = mem_zalloc(sizeof(*s));
+    if (!s)
+        return error_set(e, ERROR_NOMEM, "experts: no memory for their directory");
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->work, NULL);
+    pthread_cond_init(&s->done, NULL);
+    int rc = slots_open(&s->slots, o, e);
+    if (rc == 0) {
+        s->cap = (size_t)s->slots.n * EXPERT_SLICES;
+        s->queue = slots_queue(&s->slots);
+        s->check = o->check;
+        s->check_context = o->check_context;
+        rc = open_files(s, o, e);
+    }
+    if (rc == 0)
+        rc = start_readers(s, e);
+    if (rc != 0) {
+        experts_close(s);
+        return rc;
+    }
+    *ret = s;
+    return 0;
+}
+
+void experts_close(struct expert_store *s)
+{
+    if (!s)
+        return;
+    pthread_mutex_lock(&s->lock);
+    s->ending = true;
+    pthread_cond_broadcast(&s->work);
+    pthread_mutex_unlock(&s->lock);
+    for (uint32_t i = 0; i < s->n_readers; i++)
+        pthread_join(s->reader[i], NULL);
+    for (uint32_t i = 0; i < s->n_shards; i++)
+        file_close(&s->files[i]);
+    slots_close(&s->slots);
+    pthread_cond_destroy(&s->done);
+    pthread_cond_destroy(&s->work);
+    pthread_mutex_destroy(&s->lock);
+    mem_free(s->failures);
+    mem_free(s->files);
+    mem_free(s);
+}
+
+void experts_counters(struct expert_store *s, struct expert_counters *ret)
+{
+    pthread_mutex_lock(&s->lock);
+    *ret = s->counters;
+    for (uint32_t i = 0; i < s->n_shards; i++)
+        ret->worst_file_failures = MAX_OF(ret->worst_file_failures, s->failures[i]);
+    pthread_mutex_unlock(&s->lock);
+}
+
+uint64_t experts_n_slots(const struct expert_store *s)
+{
+    return s->slots.n;
+}

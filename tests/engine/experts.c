@@ -1,0 +1,374 @@
+/*
+ * The store of experts: whatever the slots, whatever fails, a view shows the file's bytes; and the model
+ * gives the same bits with a few slots as with one for every expert.
+ */
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/rng.h"
+#include "engine/engine.h"
+#include "engine/experts/store.h"
+#include "tests/engine/local_kit.h"
+#include "tests/engine/step_kit.h"
+#include "tests/test.h"
+
+#define N_LAYERS 3
+#define N_EXPERTS 32
+#define WANTED 6
+
+/* Two files; matrices of odd sizes at odd places. Layer 1 has no experts, layer 2 two matrices. */
+static const struct expert_layer layers[N_LAYERS] = {
+    {3, {{0, 123, 5000}, {1, 4096, 777}, {0, 200001, 4096}}},
+    {0},
+    {2, {{1, 50001, 12345}, {0, 400000, 1}}},
+};
+static const char *const paths[] = {"a.bin", "b.bin"};
+#define FILE_BYTES 600000
+
+static unsigned char byte_at(uint32_t shard, uint64_t offset)
+{
+    return (unsigned char)rng_u64(31 + shard, offset);
+}
+
+static void write_files(void)
+{
+    unsigned char *bytes = mem_alloc(FILE_BYTES);
+    struct error e = {0};
+    for (uint32_t shard = 0; shard < 2; shard++) {
+        struct file_replace f;
+        for (uint64_t i = 0; i < FILE_BYTES; i++)
+            bytes[i] = byte_at(shard, i);
+        CHECK_OK(file_replace_begin(&f, paths[shard], &e), &e);
+        CHECK_OK(file_write_fd(f.fd, bytes, FILE_BYTES, paths[shard], &e), &e);
+        CHECK_OK(file_replace_commit(&f, &e), &e);
+    }
+    mem_free(bytes);
+}
+
+struct kit {
+    struct ledger *ledger;
+    struct expert_store *store;
+};
+
+static struct kit open_store(uint64_t n_slots)
+{
+    struct kit k = {0};
+    struct error e = {0};
+    CHECK_OK(ledger_new(&k.ledger, 64u << 20, &e), &e);
+    const struct expert_store_options o = {.ledger = k.ledger,
+                                           .paths = paths,
+                                           .n_shards = 2,
+                                           .layers = layers,
+                                           .n_layers = N_LAYERS,
+                                           .n_experts = N_EXPERTS,
+                                           .n_slots = n_slots};
+    CHECK_OK(experts_open(&k.store, &o, &e), &e);
+    CHECK_INT(ledger_used(k.ledger, LEDGER_SLOTS),
+              experts_store_bytes(layers, N_LAYERS, N_EXPERTS, n_slots) / 4096 * 4096 +
+                  ledger_used(k.ledger, LEDGER_SLOTS) % 4096);
+    return k;
+}
+
+static void close_store(struct kit *k)
+{
+    experts_close(k->store);
+    CHECK_INT(ledger_total(k->ledger), 0);
+    ledger_free(k->ledger);
+}
+
+static void check_view(uint32_t layer, uint32_t expert, const struct expert_view *view)
+{
+    for (uint32_t i = 0; i < layers[layer].n_slices; i++) {
+        const struct expert_slice *x = &layers[layer].slice[i];
+        const unsigned char *got = view->slice[i];
+        const uint64_t offset = x->offset + (uint64_t)expert * x->bytes;
+        for (size_t b = 0; b < x->bytes; b++) {
+            if (got[b] != byte_at(x->shard, offset + b))
+                test_fail(__FILE__, __LINE__, "layer %u expert %u slice %u byte %zu", layer, expert,
+                          i, b);
+        }
+    }
+}
+
+/* A visit of some experts, ascending. */
+struct some {
+    uint32_t layer, n;
+    uint32_t ids[WANTED];
+    struct expert_want want[WANTED];
+    struct expert_visit visit;
+    bool seen[WANTED];
+};
+
+static void choose(struct some *s, uint64_t seed)
+{
+    *s = (struct some){.layer = rng_u64(seed, 0) % 2 ? 2 : 0};
+    uint32_t id = 0;
+    for (uint64_t i = 1; s->n < WANTED; i++) {
+        id += 1 + (uint32_t)(rng_u64(seed, i) % 9);
+        if (id >= N_EXPERTS)
+            break;
+        s->ids[s->n++] = id;
+    }
+}
+
+/* Everything it wants, once each, as it comes. 0, or the code of what failed. */
+static int serve(struct some *s, struct some *ahead, struct expert_store *store, struct error *e)
+{
+    struct expert_view view[WANTED];
+    uint32_t n = 0, n_seen = 0;
+    bool begun = ahead == NULL;
+    for (;;) {
+        int rc = experts_next(&s->visit, view, &n, e);
+        if (rc != 0)
+            return rc;
+        if (!begun && experts_started(&s->visit)) {
+            experts_begin(store, &ahead->visit, ahead->layer, ahead->ids, ahead->n, ahead->want);
+            begun = true;
+        }
+        if (n == 0)
+            break;
+        for (uint32_t i = 0; i < n; i++) {
+            CHECK(!s->seen[view[i].index]);
+            s->seen[view[i].index] = true;
+            check_view(s->layer, s->ids[view[i].index], &view[i]);
+        }
+        n_seen += n;
+    }
+    CHECK_INT(n_seen, s->n);
+    CHECK(begun);
+    experts_end(&s->visit);
+    return 0;
+}
+
+TEST(experts_show_the_files_bytes_with_any_number_of_slots)
+{
+    static const uint64_t n_slots[] = {1, 2, 3, WANTED, 11, 2 * N_EXPERTS, 1000};
+    write_files();
+    for (size_t k = 0; k < ARRAY_LEN(n_slots); k++) {
+        struct kit kit = open_store(n_slots[k]);
+        struct error e = {0};
+        struct some visits[2];
+        struct expert_counters c;
+        uint64_t n_wanted = 0;
+        choose(&visits[0], 1);
+        experts_begin(kit.store, &visits[0].visit, visits[0].layer, visits[0].ids, visits[0].n,
+                      visits[0].want);
+        for (uint64_t i = 0; i < 200; i++) {
+            struct some *s = &visits[i % 2], *ahead = &visits[(i + 1) % 2];
+            choose(ahead, i + 2);
+            n_wanted += s->n;
+            CHECK_OK(serve(s, i < 199 ? ahead : NULL, kit.store, &e), &e);
+        }
+        experts_counters(kit.store, &c);
+        CHECK(c.hits + c.misses <= n_wanted);
+        CHECK(n_slots[k] < 2 * N_EXPERTS || c.misses <= 2 * N_EXPERTS);
+        CHECK(n_slots[k] > 2 || c.misses > n_wanted / 2);
+        CHECK_INT(c.worst_file_failures, 0);
+        close_store(&kit);
+    }
+}
+
+/* Every read fails once, at every place: it is tried again and nobody notices. */
+TEST(experts_read_again_what_failed_once)
+{
+    write_files();
+    for (long at = 1; at < 13; at++) {
+        struct kit kit = open_store(WANTED);
+        struct error e = {0};
+        struct some s;
+        struct expert_counters c;
+        for (uint64_t i = 0; i < 4; i++) {
+            choose(&s, i);
+            if (i == 0)
+                file_fail_once(at, FILE_FAULT_EIO);
+            experts_begin(kit.store, &s.visit, s.layer, s.ids, s.n, s.want);
+            CHECK_OK(serve(&s, NULL, kit.store, &e), &e);
+        }
+        experts_counters(kit.store, &c);
+        CHECK_INT(c.worst_file_failures, at <= 12);
+        file_fail_after(0, FILE_FAULT_NONE);
+        close_store(&kit);
+    }
+}
+
+/* A disk that goes away fails the visit with file and offset; when it is back, all is as before. */
+TEST(experts_fail_a_visit_whose_read_fails_twice)
+{
+    write_files();
+    for (long at = 1; at < 12; at++) {
+        struct kit kit = open_store(4);
+        struct error e = {0};
+        struct some s;
+        struct expert_counters c;
+        choose(&s, 3);
+        file_fail_after(at, FILE_FAULT_EIO);
+        experts_begin(kit.store, &s.visit, s.layer, s.ids, s.n, s.want);
+        int rc = serve(&s, NULL, kit.store, &e);
+        CHECK_ERROR(rc, &e, ERROR_IO, ".bin");
+        CHECK(strstr(e.text, "expert ") != NULL);
+        experts_end(&s.visit);
+        file_fail_after(0, FILE_FAULT_NONE);
+        experts_counters(kit.store, &c);
+        CHECK(c.worst_file_failures >= 2);
+        for (uint64_t i = 0; i < 5; i++) {
+            choose(&s, i);
+            experts_begin(kit.store, &s.visit, s.layer, s.ids, s.n, s.want);
+            CHECK_OK(serve(&s, NULL, kit.store, &e), &e);
+        }
+        close_store(&kit);
+    }
+}
+
+TEST(experts_of_a_file_that_was_cut_are_refused)
+{
+    struct error e = {0};
+    struct some s;
+    write_files();
+    CHECK_INT(truncate(paths[1], 60000), 0);
+    struct kit kit = open_store(8);
+    s = (struct some){.layer = 2, .n = 2, .ids = {0, 20}};
+    experts_begin(kit.store, &s.visit, s.layer, s.ids, s.n, s.want);
+    CHECK_ERROR(serve(&s, NULL, kit.store, &e), &e, ERROR_IO, "b.bin");
+    experts_end(&s.visit);
+    close_store(&kit);
+}
+
+TEST(experts_take_nothing_that_the_budget_does_not_have)
+{
+    struct ledger *l;
+    struct error e = {0};
+    struct expert_store *store = NULL;
+    write_files();
+    const uint64_t need = experts_store_bytes(layers, N_LAYERS, N_EXPERTS, 8);
+    CHECK_OK(ledger_new(&l, need - 4096, &e), &e);
+    const struct expert_store_options o = {.ledger = l,
+                                           .paths = paths,
+                                           .n_shards = 2,
+                                           .layers = layers,
+                                           .n_layers = N_LAYERS,
+                                           .n_experts = N_EXPERTS,
+                                           .n_slots = 8};
+    CHECK_ERROR(experts_open(&store, &o, &e), &e, ERROR_BUDGET, "experts");
+    CHECK_INT(ledger_total(l), 0);
+    ledger_free(l);
+}
+
+/* ------------------------------------------------------------------ the model over it */
+
+#define N_IDS 48
+
+static float *run(const char *path, const char *isa, uint64_t n_slots, uint32_t chunk)
+{
+    struct step_kit k;
+    const struct step_kit_options o = {.isa = isa,
+                                       .expert_slots = n_slots,
+                                       .max_rows = N_IDS,
+                                       .max_logits = N_IDS,
+                                       .positions = N_IDS};
+    int32_t ids[N_IDS];
+    step_kit_open(&k, path, &o);
+    const size_t n_vocab = k.model.hp.n_vocab;
+    float *kept = mem_array(n_vocab, sizeof(*kept));
+    for (uint32_t i = 0; i < N_IDS; i++)
+        ids[i] = (int32_t)(rng_u64(11, i) % n_vocab);
+    int slot = kv_reserve(k.kv, N_IDS);
+    for (uint32_t at = 0; at < N_IDS; at += chunk)
+        step_kit_run(&k, slot, ids, at, MIN_OF(chunk, N_IDS - at), 1);
+    memcpy(kept, forward_logits(k.forward, 0), n_vocab * sizeof(*kept));
+    kv_release(k.kv, slot);
+    step_kit_close(&k);
+    return kept;
+}
+
+TEST(experts_give_the_same_bits_with_few_slots)
+{
+    static const char *const archs[] = {"qwen3moe", "deepseek2", "kimi-k3"};
+    static const uint64_t n_slots[] = {1, 2, 5, 9};
+    char path[4096], arguments[128];
+    for (size_t a = 0; a < ARRAY_LEN(archs); a++) {
+        snprintf(arguments, sizeof(arguments), "--arch %s --type Q4_K", archs[a]);
+        step_kit_model(archs[a], arguments, path);
+        float *want = run(path, "auto", 0, N_IDS);
+        for (size_t i = 0; i < ARRAY_LEN(n_slots); i++) {
+            const uint32_t chunk = i % 2 ? 1 : N_IDS - 5;
+            float *got = run(path, "auto", n_slots[i], chunk);
+            if (memcmp(got, want, 256 * sizeof(float)) != 0)
+                test_fail(__FILE__, __LINE__, "%s, %d slots, chunk %u: other bits", archs[a],
+                          (int)n_slots[i], chunk);
+            mem_free(got);
+        }
+        mem_free(want);
+    }
+}
+
+/* ------------------------------------------------------------------ the engine within its budget */
+
+/* Requests through an engine with that budget; 0: the smallest that its plan names. */
+static void run_engine(const char *path, uint64_t budget, struct kit_result *ret,
+                       struct engine_plan *plan)
+{
+    struct error e = {0};
+    struct kit_engine k = {0};
+    struct engine_options o = {.model_path = path, .threads = 2, .slots = 1, .headers_only = true};
+    CHECK_OK(engine_open(&k.en, &o, &e), &e);
+    engine_plan(k.en, plan);
+    engine_close(k.en);
+    CHECK_OK(ledger_new(&k.ledger, budget ? budget : plan->smallest_bytes, &e), &e);
+    o.headers_only = false;
+    o.ledger = k.ledger;
+    CHECK_OK(engine_open(&k.en, &o, &e), &e);
+    engine_plan(k.en, plan);
+    const struct engine_request r[2] = {
+        {.tag = 1, .prompt = str_of("The harbour was closed."), .max_tokens = 12},
+        {.tag = 2,
+         .prompt = str_of("Two cranes fell; the ferry waits."),
+         .max_tokens = 9,
+         .sampling = {.temperature = 0.8f, .top_p = 1, .seed = 4}}};
+    kit_run(k.en, r, 2, ret);
+    CHECK(ledger_total_peak(k.ledger) <= ledger_limit(k.ledger));
+    kit_close(&k);
+}
+
+TEST(experts_smallest_budget_gives_the_same_tokens)
+{
+    char path[4096];
+    struct engine_plan small, large;
+    struct kit_result *got = mem_array(2, sizeof(*got)), *want = mem_array(2, sizeof(*want));
+    step_kit_model("engine", "--arch kimi-linear --experts 24 --used 4 --type Q8_0", path);
+    run_engine(path, (uint64_t)1 << 30, want, &large);
+    run_engine(path, 0, got, &small);
+    CHECK_INT(large.expert_slots, large.expert_count);
+    CHECK_INT(small.expert_slots, 4);
+    CHECK_INT(small.total_bytes, small.smallest_bytes);
+    for (int i = 0; i < 2; i++) {
+        kit_check_same(&got[i], &want[i], "the smallest budget");
+        CHECK(want[i].usage.expert_misses > 0);
+        CHECK(got[i].usage.bytes_read > want[i].usage.bytes_read);
+    }
+    mem_free(got);
+    mem_free(want);
+}
+
+TEST(experts_budget_below_the_smallest_is_refused_with_both_figures)
+{
+    char path[4096], figure[32];
+    struct error e = {0};
+    struct engine *en = NULL;
+    struct engine_plan plan;
+    struct ledger *l;
+    step_kit_model("engine", "--arch kimi-linear --experts 24 --used 4 --type Q8_0", path);
+    struct engine_options o = {.model_path = path, .threads = 1, .slots = 1, .headers_only = true};
+    CHECK_OK(engine_open(&en, &o, &e), &e);
+    engine_plan(en, &plan);
+    engine_close(en);
+    CHECK_OK(ledger_new(&l, plan.smallest_bytes - 1, &e), &e);
+    o.headers_only = false;
+    o.ledger = l;
+    snprintf(figure, sizeof(figure), "%llu bytes", (unsigned long long)plan.smallest_bytes);
+    CHECK_ERROR(engine_open(&en, &o, &e), &e, ERROR_BUDGET, figure);
+    snprintf(figure, sizeof(figure), "%llu bytes", (unsigned long long)plan.smallest_bytes - 1);
+    CHECK(strstr(e.text, figure) != NULL);
+    CHECK_INT(ledger_total(l), 0);
+    ledger_free(l);
+}
