@@ -5,9 +5,9 @@
 #ifndef ENGINE_KERNELS_CPU_AVX512_DOT_H
 #define ENGINE_KERNELS_CPU_AVX512_DOT_H
 
-#include "engine/kernels/cpu/x86/codes.h"
-#include "engine/kernels/cpu/x86/grid_row.h"
-#include "engine/kernels/cpu/x86/vec.h"
+#include "engine/kernels/cpu/vector/codes.h"
+#include "engine/kernels/cpu/vector/grid_row_x86.h"
+#include "engine/kernels/cpu/vector/vec.h"
 #include "engine/kernels/kernels.h"
 
 #define DOT_TILE 8
@@ -118,6 +118,6 @@ VEC_INLINE vec dot_grid(struct grid_format f, const struct grid_row *r, const st
     return sum;
 }
 
-#include "engine/kernels/cpu/x86/dot_tile.h"
+#include "engine/kernels/cpu/vector/dot_tile.h"
 
 #endif

@@ -1,4 +1,4 @@
-/* Vectors of sixteen lanes of 32 bits: what x86/vec.h cannot say for both widths. */
+/* Vectors of sixteen lanes of 32 bits: what vector/vec.h cannot say for both widths. */
 #ifndef ENGINE_KERNELS_CPU_AVX512_VEC_H
 #define ENGINE_KERNELS_CPU_AVX512_VEC_H
 
@@ -18,7 +18,7 @@ typedef __m512 vecf;
 #define VEC_OP(op) _mm512_##op
 #define VEC_INLINE static inline __attribute__((always_inline))
 
-#include "engine/kernels/cpu/x86/ops.h"
+#include "engine/kernels/cpu/vector/ops_x86.h"
 
 VEC_INLINE vec vec_repeat16(const void *at)
 {

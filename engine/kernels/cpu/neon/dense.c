@@ -1,2 +1,2 @@
 /* Formats without blocks. */
-#include "engine/kernels/cpu/x86/dense.h"
+#include "engine/kernels/cpu/vector/dense.h"

@@ -3,6 +3,6 @@
 #define ENGINE_KERNELS_CPU_NEON_DOT_H
 
 #include "engine/kernels/cpu/neon/words.h"
-#include "engine/kernels/cpu/x86/dot_tile.h"
+#include "engine/kernels/cpu/vector/dot_tile.h"
 
 #endif

@@ -5,7 +5,7 @@
 #ifndef ENGINE_KERNELS_CPU_NEON_GRIDS_H
 #define ENGINE_KERNELS_CPU_NEON_GRIDS_H
 
-#include "engine/kernels/cpu/x86/panel_k.h"
+#include "engine/kernels/cpu/vector/panel_k.h"
 #include "engine/quant/grid.h"
 
 struct grids_row {

@@ -1,4 +1,4 @@
-/* Vectors of four lanes of 32 bits, for x86/vec.h. Internal to cpu. */
+/* Vectors of four lanes of 32 bits, for vector/vec.h. Internal to cpu. */
 #ifndef ENGINE_KERNELS_CPU_NEON_VEC_H
 #define ENGINE_KERNELS_CPU_NEON_VEC_H
 

@@ -6,7 +6,7 @@
 #define ENGINE_KERNELS_CPU_NEON_WIDE_H
 
 #include "engine/kernels/cpu/neon/lanes.h"
-#include "engine/kernels/cpu/x86/vec.h"
+#include "engine/kernels/cpu/vector/vec.h"
 
 typedef struct wide {
     float32x4_t low, high;

@@ -2,8 +2,8 @@
 #ifndef ENGINE_KERNELS_CPU_NEON_WORDS_H
 #define ENGINE_KERNELS_CPU_NEON_WORDS_H
 
-#include "engine/kernels/cpu/x86/codes.h"
-#include "engine/kernels/cpu/x86/vec.h"
+#include "engine/kernels/cpu/vector/codes.h"
+#include "engine/kernels/cpu/vector/vec.h"
 #include "engine/kernels/kernels.h"
 
 #define DOT_TILE 4

@@ -1,9 +1,0 @@
-/* The product of iq2_xs, compiled by each width. Internal to cpu. */
-#ifndef ENGINE_KERNELS_CPU_X86_IQ2_XS_H
-#define ENGINE_KERNELS_CPU_X86_IQ2_XS_H
-
-#include "engine/kernels/cpu/x86/panel_grid.h"
-
-PANEL_GRID_MATMUL(iq2_xs, GRID_SIGNED, 0, .eights = grid_iq2_xs, .factor = 0.125f)
-
-#endif
