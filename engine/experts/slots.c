@@ -67,7 +67,8 @@ static struct slots shape_of(const struct expert_layer *layers, uint32_t n_layer
                       .n_experts = n_experts,
                       .stride = experts_slot_bytes(layers, n_layers),
                       .policy = &expert_policy_lru};
-    s.per_extent = (uint32_t)MIN_OF(MAX_OF(EXTENT_BYTES / s.stride, (size_t)1), (size_t)s.n);
+    size_t fit = MAX_OF(EXTENT_BYTES / MAX_OF(s.stride, (size_t)1), (size_t)1);
+    s.per_extent = MAX_OF((uint32_t)MIN_OF(fit, (size_t)s.n), 1u);
     s.n_extents = (s.n + s.per_extent - 1) / s.per_extent;
     return s;
 }

@@ -254,8 +254,8 @@ static void read_layers(struct binder *b)
         problem(b, "block_count is %u, must be 1 to %u", n, MAX_LAYERS);
     if (b->n_problems > 0)
         return;
-    b->m->layers = mem_array(n, sizeof(*b->m->layers));
-    b->each = mem_array(n, sizeof(*b->each));
+    b->m->layers = mem_array(MAX_OF(n, 1u), sizeof(*b->m->layers));
+    b->each = mem_array(MAX_OF(n, 1u), sizeof(*b->each));
     if (b->m->layers && b->each)
         b->m->hp.n_layers = n;
     else

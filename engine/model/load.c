@@ -66,8 +66,8 @@ static size_t run_bytes(const struct trunk_run *r)
 int model_lay_out_trunk(struct model *m, struct error *e)
 {
     size_t most = n_rows_of(m->arch->tensors) + m->hp.n_layers * n_rows_of(m->arch->layer_tensors);
-    const struct gguf_tensor **list = mem_array(most, sizeof(const struct gguf_tensor *));
-    m->runs = mem_array(most, sizeof(*m->runs));
+    const struct gguf_tensor **list = mem_array(most + 1, sizeof(const struct gguf_tensor *));
+    m->runs = mem_array(most + 1, sizeof(*m->runs));
     if (!list || !m->runs) {
         mem_free(list);
         return error_set(e, ERROR_NOMEM, "no memory for the places of %zu tensors", most);

@@ -183,12 +183,12 @@ static uint32_t attend(const struct attend_loop *l, const struct tile *tile, uin
     struct query_sum sums[ATTENTION_QUERIES];
     struct query_group groups[ATTENTION_QUERIES];
     uint32_t n_groups = 0;
+    for (size_t i = 0; i < ATTENTION_QUERIES; i++)
+        sums[i] = (struct query_sum){-INFINITY, 0, sum_acc + i * v_dim};
     for (uint32_t h = head; h < end; h += groups[n_groups++].n_heads) {
         uint32_t n = MIN_OF(per_group - h % per_group, end - h);
         groups[n_groups] = (struct query_group){tile, h, n, sums + (h - head) * tile->n};
     }
-    for (size_t i = 0; i < ATTENTION_QUERIES; i++)
-        sums[i] = (struct query_sum){-INFINITY, 0, sum_acc + i * v_dim};
     memset(sum_acc, 0, (size_t)tile->n * (end - head) * v_dim * sizeof(float));
     uint32_t last = l->b->rows[tile->first + tile->n - 1].position;
     for (uint32_t page = 0; page <= last / KV_PAGE; page++) {
