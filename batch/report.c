@@ -137,6 +137,17 @@ void report_end(struct report *r)
     wipe(r);
 }
 
+static void say_experts(struct report *r)
+{
+    char size[24], wait[24];
+    const double wanted = (double)(r->expert_hits + r->expert_misses);
+    if (r->expert_misses)
+        report_say(r, LOG_INFO,
+                   "experts: %s read, %.1f %% of those wanted were in memory, %s waiting for reads",
+                   str_format_size(r->read_bytes, size), 100 * (double)r->expert_hits / wanted,
+                   str_format_duration((int64_t)(r->expert_wait_ms / 1000), wait));
+}
+
 void report_summary(struct report *r)
 {
     double elapsed_s = (double)(clock_mono_us() - r->started_us) / 1e6;
@@ -148,6 +159,7 @@ void report_summary(struct report *r)
         (unsigned long long)r->n_returned, str_format_duration((int64_t)elapsed_s, duration),
         (unsigned long long)r->prompt_tokens, (unsigned long long)r->decode_tokens,
         elapsed_s > 0 ? (double)r->decode_tokens / elapsed_s : 0);
+    say_experts(r);
     if (r->n_empty)
         report_say(r, LOG_WARN,
                    "%llu of the answers came out empty (%s); 'nocturne retry --empty' runs them "

@@ -22,7 +22,10 @@ struct report {
     uint64_t prompt_tokens, decode_tokens;
     uint64_t shown_tokens; /* at the last line */
     int64_t shown_us;
-    double rate;      /* tokens/s, smoothed over lines */
+    double rate; /* tokens/s, smoothed over lines */
+    /* what steps read of the model's file, and found, when the experts do not all stay */
+    uint64_t read_bytes, expert_hits, expert_misses;
+    double expert_wait_ms;
     uint64_t n_empty; /* of n_done: the answer says nothing */
     char empty[64];   /* why, of the last one */
     uint64_t failures[ERROR_COUNT];

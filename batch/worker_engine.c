@@ -127,6 +127,20 @@ static int allocate_slots(struct worker *w, size_t n, struct error *e)
     return w->n_slots ? 0 : error_set(e, ERROR_NOMEM, "out of memory for %zu slots", n);
 }
 
+static void tell_loaded(struct worker *w, double load_ms)
+{
+    struct engine_plan p;
+    char used[24], experts[64] = "";
+    engine_plan(w->engine, &p);
+    if (p.expert_count > 0)
+        snprintf(experts, sizeof(experts), "%llu of %llu experts at once, ",
+                 (unsigned long long)p.expert_slots, (unsigned long long)p.expert_count);
+    report_say(&w->report, LOG_INFO,
+               "%s loaded in %.1f s: %u slot%s of %u tokens, %s%s of memory, %s", w->model,
+               load_ms / 1000, w->info.slots, w->info.slots == 1 ? "" : "s", w->info.ctx, experts,
+               str_format_size(ledger_total(w->ledger), used), w->info.isa);
+}
+
 int worker_load(struct worker *w, struct error *e)
 {
     struct engine_options o = engine_options(w, false);
@@ -143,16 +157,26 @@ int worker_load(struct worker *w, struct error *e)
     rc = allocate_slots(w, w->info.slots, e);
     if (rc)
         return rc;
-    char used[24];
-    report_say(&w->report, LOG_INFO, "%s loaded in %.1f s: %u slots of %u tokens, %s of memory, %s",
-               w->model, counters.load_ms / 1000, w->info.slots, w->info.ctx,
-               str_format_size(ledger_total(w->ledger), used), w->info.isa);
+    tell_loaded(w, counters.load_ms);
     worker_tell(w, "working");
     return 0;
 }
 
+/* What the experts cost goes with the engine; the summary comes after it. */
+static void keep_counts(struct worker *w)
+{
+    struct engine_counters c;
+    engine_counters(w->engine, &c);
+    w->report.read_bytes += c.bytes_read;
+    w->report.expert_hits += c.expert_hits;
+    w->report.expert_misses += c.expert_misses;
+    w->report.expert_wait_ms += c.expert_wait_ms;
+}
+
 void worker_unload(struct worker *w)
 {
+    if (w->engine)
+        keep_counts(w);
     engine_close(w->engine);
     w->engine = NULL;
     mem_free(w->run);
