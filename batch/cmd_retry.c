@@ -10,8 +10,10 @@
 struct retry {
     struct queue *queue;
     struct parameters change;
-    bool empty; /* only what was answered with nothing */
-    uint64_t n; /* requests that got another job */
+    bool empty;                  /* only what was answered with nothing */
+    uint64_t n;                  /* requests that got another job */
+    uint64_t n_futile;           /* of them: the thought may take every token */
+    uint32_t budget, max_tokens; /* of the last such */
 };
 
 static bool is_greedy(const struct job_kind *kind, struct str body)
@@ -22,6 +24,30 @@ static bool is_greedy(const struct job_kind *kind, struct str body)
     bool greedy = r.engine.sampling.temperature == 0;
     job_request_release(&r);
     return greedy;
+}
+
+/* A thought that may take all that thought and answer have together leaves nothing for the answer. */
+static void note_futile(struct retry *r, const struct queue_show *s, struct str body)
+{
+    struct job_request parsed;
+    if (!r->change.job.has_reasoning_budget ||
+        job_request_parse(&parsed, job_kind_find(str_of(s->endpoint)), body, NULL, NULL))
+        return;
+    const struct engine_request *q = &parsed.engine;
+    if (q->has_reasoning_budget && q->max_tokens && q->reasoning_budget >= q->max_tokens) {
+        r->n_futile++;
+        r->budget = q->reasoning_budget;
+        r->max_tokens = q->max_tokens;
+    }
+    job_request_release(&parsed);
+}
+
+static void warn_futile(const struct retry *r)
+{
+    if (r->n_futile)
+        message("%llu of them may think for %u tokens and have %u for thought and answer "
+                "together: give --max-tokens more than --reasoning-budget",
+                (unsigned long long)r->n_futile, r->budget, r->max_tokens);
 }
 
 /*
@@ -63,8 +89,10 @@ static int retry_request(struct retry *r, struct queue_id id, struct error *e)
         rc = make_body(r, &s, &body, e);
     if (rc == 0)
         rc = queue_retry(r->queue, id, buf_str(&body), e);
-    if (rc == 0)
+    if (rc == 0) {
         r->n++;
+        note_futile(r, &s, buf_str(&body));
+    }
     buf_release(&body);
     queue_show_release(&s);
     return rc;
@@ -127,6 +155,7 @@ static int run(struct command_context *c, struct error *e)
         rc = retry_argument(&r, c->arg[i], batch, e);
     if (r.n || rc == 0)
         output_put(c->out, "%llu queued again\n", (unsigned long long)r.n);
+    warn_futile(&r);
     parameters_release(&r.change);
     queue_close(r.queue);
     return rc;
@@ -150,8 +179,10 @@ const struct command command_retry = {
         "request.\nOne that is done needs a change, or gets another seed; its answer stays until a "
         "new one replaces it.\n\nWith --empty only what is done and has an empty answer runs "
         "again, of the IDs or, without any, of\nall batches. A thought that took every token is "
-        "cut short with --reasoning-budget.",
+        "cut short with --reasoning-budget;\n--max-tokens is for thought and answer together and "
+        "has "
+        "to be more.",
     .examples = "nocturne retry nightly\nnocturne retry report.txt --max-tokens 4096\n"
-                "nocturne retry --empty --reasoning-budget 1000",
+                "nocturne retry --empty --reasoning-budget 1000 --max-tokens 3000",
     .run = run,
 };

@@ -64,6 +64,18 @@ static int parse_bounded_duration(const struct option_row *row, const char *text
     return 0;
 }
 
+/* `words`: "on|off|auto" */
+static int check_word(const char *words, const char *text, struct error *e)
+{
+    size_t n = strlen(text);
+    for (const char *at = words; n && at; at = strchr(at, '|')) {
+        at += *at == '|';
+        if (strcspn(at, "|") == n && strncmp(at, text, n) == 0)
+            return 0;
+    }
+    return error_set(e, ERROR_USAGE, "'%s' is none of %s", text, words);
+}
+
 /* Everything about a value but where it came from. */
 static int value_parse(const struct option_row *row, const char *text, struct option_value *v,
                        struct error *e)
@@ -81,6 +93,8 @@ static int value_parse(const struct option_row *row, const char *text, struct op
         return parse_bounded_duration(row, text, &v->integer, e);
     case OPTION_WHEN:
         return when_parse(text, clock_wall_us(), &v->integer, e);
+    case OPTION_WORD:
+        return check_word(row->argument, text, e);
     case OPTION_TEXT:
     case OPTION_PATH:
     case OPTION_LIST:

@@ -30,6 +30,7 @@ enum option_id {
 enum option_kind {
     OPTION_FLAG,
     OPTION_TEXT,
+    OPTION_WORD,
     OPTION_PATH,
     OPTION_INT,
     OPTION_REAL,

@@ -72,11 +72,17 @@ void report_failure(struct report *r, const struct error *e)
                  e->text);
 }
 
-void report_empty(struct report *r, struct str why)
+void report_empty(struct report *r, const char *why, bool kept)
 {
-    r->n_empty++;
-    snprintf(r->empty, sizeof(r->empty), "%.*s", (int)MIN_OF(why.len, sizeof(r->empty) - 1),
-             why.ptr);
+    size_t i = 0;
+    if (kept) {
+        r->n_kept++;
+        return;
+    }
+    while (i < REPORT_REASONS - 1 && r->empty[i].why && strcmp(r->empty[i].why, why) != 0)
+        i++;
+    r->empty[i].why = why;
+    r->empty[i].n++;
 }
 
 bool report_due(const struct report *r)
@@ -148,6 +154,28 @@ static void say_experts(struct report *r)
                    str_format_duration((int64_t)(r->expert_wait_ms / 1000), wait));
 }
 
+static void say_empty(struct report *r)
+{
+    char why[200] = "";
+    size_t at = 0;
+    uint64_t n = 0;
+    bool tokens = false;
+    for (size_t i = 0; i < REPORT_REASONS && r->empty[i].n && at < sizeof(why); i++) {
+        at += (size_t)snprintf(why + at, sizeof(why) - at, "%s%llu %s", i ? ", " : "",
+                               (unsigned long long)r->empty[i].n, r->empty[i].why);
+        n += r->empty[i].n;
+        tokens = tokens || strcmp(r->empty[i].why, "tokens_spent_on_thought") == 0;
+    }
+    if (n)
+        report_say(r, LOG_WARN,
+                   "%llu of the answers came out empty (%s); 'nocturne retry --empty' runs them "
+                   "again, see --reasoning-budget%s",
+                   (unsigned long long)n, why, tokens ? " and --max-tokens" : "");
+    if (r->n_kept)
+        report_say(r, LOG_WARN, "%llu that ran again came out empty; kept the earlier answer%s",
+                   (unsigned long long)r->n_kept, r->n_kept == 1 ? "" : "s");
+}
+
 void report_summary(struct report *r)
 {
     double elapsed_s = (double)(clock_mono_us() - r->started_us) / 1e6;
@@ -160,11 +188,7 @@ void report_summary(struct report *r)
         (unsigned long long)r->prompt_tokens, (unsigned long long)r->decode_tokens,
         elapsed_s > 0 ? (double)r->decode_tokens / elapsed_s : 0);
     say_experts(r);
-    if (r->n_empty)
-        report_say(r, LOG_WARN,
-                   "%llu of the answers came out empty (%s); 'nocturne retry --empty' runs them "
-                   "again, see --reasoning-budget",
-                   (unsigned long long)r->n_empty, r->empty);
+    say_empty(r);
     int most = 0;
     for (int i = 1; i < ERROR_COUNT; i++) {
         if (r->failures[i] > r->failures[most])

@@ -13,6 +13,8 @@
 #include "base/log.h"
 #include "queue/queue.h"
 
+#define REPORT_REASONS 4
+
 struct report {
     bool terminal;
     bool line_open; /* a progress line stands on the terminal */
@@ -26,8 +28,12 @@ struct report {
     /* what steps read of the model's file, and found, when the experts do not all stay */
     uint64_t read_bytes, expert_hits, expert_misses;
     double expert_wait_ms;
-    uint64_t n_empty; /* of n_done: the answer says nothing */
-    char empty[64];   /* why, of the last one */
+    /* of n_done: the answer says nothing, by why; and retries like that beside an earlier answer */
+    struct report_reason {
+        const char *why; /* a literal */
+        uint64_t n;
+    } empty[REPORT_REASONS];
+    uint64_t n_kept;
     uint64_t failures[ERROR_COUNT];
     char example[ERROR_COUNT][160]; /* the first sentence of each */
 };
@@ -36,7 +42,8 @@ void report_init(struct report *r, int64_t every_us);
 /* A message, if --log lets its level through; a progress line is wiped first. */
 void report_say(struct report *r, enum log_level level, const char *fmt, ...) ATTR_PRINTF(3, 4);
 void report_failure(struct report *r, const struct error *e);
-void report_empty(struct report *r, struct str why);
+/* An empty answer; `why` is a literal. kept: an earlier one, which says something, stays. */
+void report_empty(struct report *r, const char *why, bool kept);
 /* Whether a progress line is due. */
 bool report_due(const struct report *r);
 void report_progress(struct report *r, const struct queue_counts *c, unsigned n_running);

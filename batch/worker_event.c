@@ -93,7 +93,8 @@ static int finish(struct worker *w, struct running *r, const struct engine_event
     if (rc)
         return rc;
     set_end(r, QUEUE_END_DONE, event->finish == ENGINE_FINISH_LENGTH ? "length" : "stop", 200);
-    r->end.empty = str_of(job_answer_empty(&answer));
+    r->empty = job_answer_empty(&answer);
+    r->end.empty = str_of(r->empty);
     return 0;
 }
 

@@ -42,6 +42,7 @@ struct running {
     struct buf piece;  /* both as saved */
     struct buf json;   /* of the end */
     struct queue_end end;
+    const char *empty; /* why the answer of `end` says nothing; NULL: it does */
     char finish[32];
     struct error failure; /* with an end that is one */
     struct engine_usage usage;

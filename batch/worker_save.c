@@ -90,14 +90,24 @@ static void print_peaks(const struct worker *w, char *out, size_t size)
     snprintf(out + used, size - used, "}");
 }
 
+/* Whether the request has an answer that says something, from before; one that cannot be read is none. */
+static bool has_other_answer(struct worker *w, const struct running *r)
+{
+    struct queue_show s = {0};
+    int rc = queue_show(w->queue, r->claim->request, &s, NULL);
+    bool has = rc == 0 && s.request.state == QUEUE_DONE && !s.request.empty;
+    queue_show_release(&s);
+    return has;
+}
+
 static void count_end(struct worker *w, const struct running *r)
 {
     struct report *p = &w->report;
     switch (r->end.kind) {
     case QUEUE_END_DONE:
         p->n_done++;
-        if (r->end.empty.len > 0)
-            report_empty(p, r->end.empty);
+        if (r->empty)
+            report_empty(p, r->empty, has_other_answer(w, r));
         break;
     case QUEUE_END_FAILED:
         p->n_failed++;

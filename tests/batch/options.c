@@ -6,8 +6,9 @@
 #include "base/file.h"
 #include "tests/test.h"
 
-static const enum option_id allowed[] = {OPTION_MODEL,  OPTION_SLOTS,  OPTION_EXACT, OPTION_STOP,
-                                         OPTION_MEMORY, OPTION_CONFIG, OPTION_NONE};
+static const enum option_id allowed[] = {OPTION_MODEL,     OPTION_SLOTS,  OPTION_EXACT,
+                                         OPTION_STOP,      OPTION_MEMORY, OPTION_CONFIG,
+                                         OPTION_REASONING, OPTION_NONE};
 
 static char *no_environment[] = {NULL};
 
@@ -54,11 +55,17 @@ TEST(options_refuse_what_they_do_not_know)
     static const struct {
         const char *word, *part;
     } cases[] = {
-        {"--slot=1", "did you mean --slots"}, {"--drain", "this command has no option '--drain'"},
-        {"--nonsense", "unknown option"},     {"-z", "unknown option '-z'"},
-        {"--slots", "needs a value"},         {"--slots=0", "0 is not between"},
-        {"--slots=many", "not a number"},     {"--memory=big", "not a size"},
+        {"--slot=1", "did you mean --slots"},
+        {"--drain", "this command has no option '--drain'"},
+        {"--nonsense", "unknown option"},
+        {"-z", "unknown option '-z'"},
+        {"--slots", "needs a value"},
+        {"--slots=0", "0 is not between"},
+        {"--slots=many", "not a number"},
+        {"--memory=big", "not a size"},
         {"--exact=perhaps", "neither true"},
+        {"--reasoning=o", "--reasoning: 'o' is none of on|off|auto"},
+        {"--reasoning=", "is none of on|off|auto"},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct options o;

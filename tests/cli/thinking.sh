@@ -51,6 +51,10 @@ look
 nocturne status --json | grep empty
 t nocturne retry --empty --reasoning-budget 8
 nocturne show all-thought | grep -c '^thought:'
+echo "--- a thought that may take every token does, and the answer from before stays"
+t nocturne retry all-thought --max-tokens 12 --reasoning-budget 100
+t nocturne run --drain
+look | grep all-thought
 echo "--- settings"
 nocturne submit -q --batch set --reasoning off --max-tokens 5 -p x > id
 nocturne submit -q --batch set2 --reasoning-budget 3 --max-tokens 40 -p y > id
