@@ -230,7 +230,7 @@ static double score_f64(const struct page *p, const struct attention_query *quer
 /* max, sum and values against f64; rounding of a score is a relative error of its weight. */
 static void check_query(const struct page *p, const struct attention_query *query, double eps)
 {
-    double score[KV_PAGE];
+    double score[KV_PAGE] = {0};
     double want_max = -INFINITY;
     double off = 0;
     for (size_t j = 0; j < query->n_keys; j++) {
