@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "batch/command.h"
+#include "batch/machine.h"
 #include "batch/model_options.h"
 
 #define MAX_FORMATS 64
@@ -56,14 +57,25 @@ static void print_size(struct output *out, const char *label, uint64_t bytes, co
                note[0] ? "  " : "", note);
 }
 
+static const char *count_text(uint64_t n, char out[32])
+{
+    if (n >= 1000000000000)
+        snprintf(out, 32, "%.2f trillion", (double)n / 1e12);
+    else if (n >= 1000000000)
+        snprintf(out, 32, "%.2f billion", (double)n / 1e9);
+    else
+        snprintf(out, 32, "%.3f million", (double)n / 1e6);
+    return out;
+}
+
 static void print_model(struct output *out, const struct engine_info *info)
 {
-    char size[24];
+    char size[24], count[32];
     print_text(out, "file", info->path);
     print_text(out, "name", info->name);
     print_text(out, "architecture", info->arch);
     print_text(out, "cannot run", info->model_refusal);
-    output_put(out, "%-14s %.3f million\n", "parameters", (double)info->n_params / 1e6);
+    output_put(out, "%-14s %s\n", "parameters", count_text(info->n_params, count));
     output_put(out, "%-14s %s (%" PRIu64 " bytes)", "size", str_format_size(info->file_bytes, size),
                info->file_bytes);
     if (info->n_shards > 1)
@@ -126,6 +138,21 @@ static int print_tensors(struct output *out, const struct engine *en, struct err
     return table_end(&t, e);
 }
 
+/* The plan for a budget, and when it does not fit the ways on, as `run` would refuse it. */
+static void print_budget(struct command_context *c, const struct engine *en,
+                         const struct engine_plan *p)
+{
+    struct error why = {0};
+    char note[80];
+    if (p->limit_bytes == 0)
+        return;
+    snprintf(note, sizeof(note), "%s%s", p->fits ? "fits" : "does not fit",
+             option_given(c->options, OPTION_MEMORY) ? "" : "; what is available, less a reserve");
+    print_size(c->out, "budget", p->limit_bytes, note);
+    if (engine_plan_check(en, &why) == -ERROR_BUDGET)
+        output_put(c->out, "\n%s\n", why.text);
+}
+
 static void print_plan(struct output *out, const struct engine_plan *p)
 {
     char each[24];
@@ -148,8 +175,6 @@ static void print_plan(struct output *out, const struct engine_plan *p)
     print_size(out, "io", p->io_bytes, "");
     print_size(out, "total", p->total_bytes, "");
     print_size(out, "at least", p->smallest_bytes, "one slot of this context");
-    if (p->limit_bytes > 0)
-        print_size(out, "budget", p->limit_bytes, p->fits ? "fits" : "does not fit");
 }
 
 /* "69 with delta attention, 24 with latent attention; 1 dense, 92 with experts" */
@@ -342,9 +367,24 @@ static int print(struct command_context *c, const struct engine *en, struct erro
     int rc = print_formats(c->out, en, e);
     if (rc == 0 && option_on(c->options, OPTION_TENSORS))
         rc = print_tensors(c->out, en, e);
-    if (rc == 0 && plan.slots > 0)
+    if (rc == 0 && plan.slots > 0) {
         print_plan(c->out, &plan);
+        print_budget(c, en, &plan);
+    }
     return rc;
+}
+
+/* As `run` does: --memory, or what is available less a reserve; no limit where nobody knows that. */
+static int make_ledger(struct ledger **ret, const struct options *o, struct error *e)
+{
+    uint64_t budget = 0, available = 0;
+    struct error why = {0};
+    if (option_given(o, OPTION_MEMORY))
+        return model_ledger_new(ret, o, e);
+    if (machine_budget(&budget, &available, &why) == 0)
+        return ledger_new(ret, budget, e);
+    message("no budget: %s", why.text);
+    return model_ledger_new(ret, o, e);
 }
 
 static int run(struct command_context *c, struct error *e)
@@ -353,7 +393,7 @@ static int run(struct command_context *c, struct error *e)
     struct engine *en = NULL;
     int rc = model_options_read(&o, c->options, c->n_args > 0 ? c->arg[0] : NULL, e);
     if (rc == 0)
-        rc = model_ledger_new(&o.ledger, c->options, e);
+        rc = make_ledger(&o.ledger, c->options, e);
     if (rc < 0)
         return rc;
     o.headers_only = true;
@@ -379,7 +419,8 @@ const struct command command_inspect = {
         "layers\n"
         "by kind, experts, bytes of trunk and experts, what a token reads of them, the state of a\n"
         "sequence, the formats used; whether it can run; and the memory plan: what a worker with\n"
-        "these --slots, --ctx and --exact would take, and whether that fits --memory.",
+        "these --slots, --ctx and --exact would take, and whether that fits --memory (without it,\n"
+        "as run does, what is available less a reserve); if not, what would.",
     .examples = "nocturne inspect model.gguf --memory 8G --slots 8\n"
                 "nocturne inspect model.gguf --json",
     .run = run,

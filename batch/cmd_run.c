@@ -1,5 +1,6 @@
 #include "batch/command.h"
 #include "batch/database.h"
+#include "batch/model_options.h"
 #include "batch/worker.h"
 
 static struct worker_options worker_options(const struct options *o)
@@ -28,13 +29,14 @@ static struct worker_options worker_options(const struct options *o)
 static int run(struct command_context *c, struct error *e)
 {
     struct worker_options o = worker_options(c->options);
-    if (!o.model_path)
-        return error_set(e, ERROR_USAGE, "which model? give -m FILE");
+    int rc = model_path_check(o.model_path, e);
+    if (rc)
+        return rc;
     if (o.raw && o.chat_format)
         return error_set(e, ERROR_USAGE, "--raw and --chat-format exclude each other");
     struct stop stop = {0};
     struct queue *q = NULL;
-    int rc = stop_open(&stop, e);
+    rc = stop_open(&stop, e);
     if (rc == 0)
         rc = database_open(c->options, true, &q, e);
     if (rc == 0)

@@ -51,7 +51,7 @@ const enum option_id *command_common_options(void);
 /* Help for one command, and for the program. */
 void help_print(struct output *out, const struct command *c);
 void help_print_all(struct output *out);
-/* "; did you mean 'status'?" or "" */
+/* "; did you mean 'status'?" or "; try 'nocturne help'" */
 const char *command_hint(const char *name, char out[80]);
 
 #endif

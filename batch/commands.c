@@ -38,7 +38,7 @@ const char *command_hint(const char *name, char out[80])
     for (size_t i = 0; i < ARRAY_LEN(commands); i++)
         names[i] = commands[i].command->name;
     const char *near = options_nearest(name, names, ARRAY_LEN(commands));
-    snprintf(out, 80, near ? "; did you mean '%s'?" : "", near);
+    snprintf(out, 80, near ? "; did you mean '%s'?" : "; try 'nocturne help'", near);
     return out;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/compiler.h"
 #include "base/file.h"
+#include "base/str.h"
 
 #define RESERVE_MIN_BYTES (UINT64_C(1) << 30)
 
@@ -31,9 +32,23 @@ int machine_available(uint64_t *ret_bytes, struct error *e)
     return rc;
 }
 
-uint64_t machine_reserve(uint64_t available_bytes)
+int machine_budget(uint64_t *ret_bytes, uint64_t *ret_available, struct error *e)
 {
-    return MAX_OF(available_bytes / 10, RESERVE_MIN_BYTES);
+    uint64_t available = 0;
+    int rc = machine_available(&available, e);
+    if (rc)
+        return rc;
+    uint64_t reserve = MAX_OF(available / 10, RESERVE_MIN_BYTES);
+    char have[24], keep[24];
+    if (available <= reserve)
+        return error_set(
+            e, ERROR_BUDGET,
+            "only %s of memory are available, and %s of it are kept for others; free some "
+            "or give --memory",
+            str_format_size(available, have), str_format_size(reserve, keep));
+    *ret_bytes = available - reserve;
+    *ret_available = available;
+    return 0;
 }
 
 void machine_trouble(struct machine_trouble *ret)

@@ -10,8 +10,8 @@
 
 /* MemAvailable: what programs may still take without swapping. */
 int machine_available(uint64_t *ret_bytes, struct error *e);
-/* What is left of it for others when nobody named a budget: a tenth, at least 1 GiB. */
-uint64_t machine_reserve(uint64_t available_bytes);
+/* The budget when nobody named one: that, less a tenth (at least 1 GiB) that is left for others. */
+int machine_budget(uint64_t *ret_bytes, uint64_t *ret_available, struct error *e);
 
 /* Counters that only grow; the difference of two is what happened between them. */
 struct machine_trouble {

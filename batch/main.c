@@ -76,7 +76,7 @@ static int failed(const struct command *command, const struct error *e)
     if (e->sys == EPIPE)
         return EXIT_PIPE;
     message("%s: %s", command->name, e->text);
-    if (e->code == ERROR_USAGE)
+    if (e->code == ERROR_USAGE && command != &command_help)
         message("try 'nocturne help %s'", command->name);
     return error_describe(e->code)->exit_status;
 }

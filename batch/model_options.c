@@ -1,11 +1,21 @@
 #include "batch/model_options.h"
 
+int model_path_check(const char *path, struct error *e)
+{
+    if (path)
+        return 0;
+    return error_set(e, ERROR_USAGE,
+                     "which model? give -m FILE, NOCTURNE_MODEL=FILE in the environment or "
+                     "'model = FILE' in the configuration file");
+}
+
 int model_options_read(struct engine_options *ret, const struct options *o, const char *path,
                        struct error *e)
 {
     const char *model = path ? path : option_text(o, OPTION_MODEL);
-    if (!model)
-        return error_set(e, ERROR_USAGE, "which model? give it with -m FILE or NOCTURNE_MODEL");
+    int rc = model_path_check(model, e);
+    if (rc)
+        return rc;
     *ret = (struct engine_options){
         .model_path = model,
         .threads = (int)option_int(o, OPTION_THREADS),

@@ -10,6 +10,8 @@
 #define MODEL_OPTIONS                                                                              \
     OPTION_MEMORY, OPTION_THREADS, OPTION_CTX, OPTION_SLOTS, OPTION_CHUNK, OPTION_ISA, OPTION_EXACT
 
+/* ERROR_USAGE for NULL, with the places that may name a model. */
+int model_path_check(const char *path, struct error *e);
 /*
  * path NULL: --model. ERROR_USAGE when neither says which model. The ledger stays NULL; texts belong
  * to the options.

@@ -55,22 +55,13 @@ int worker_budget(const struct worker_options *o, struct report *r, uint64_t *re
     if (*ret)
         return 0;
     uint64_t available = 0;
-    int rc = machine_available(&available, e);
-    if (rc)
-        return rc;
-    uint64_t reserve = machine_reserve(available);
     char have[24], keep[24], take[24];
-    if (available <= reserve)
-        return error_set(
-            e, ERROR_BUDGET,
-            "only %s of memory are available, and %s of it are kept for others; free some "
-            "or give --memory",
-            str_format_size(available, have), str_format_size(reserve, keep));
-    *ret = available - reserve;
-    report_say(r, LOG_INFO, "memory budget %s: %s are available, %s of it are kept for others",
-               str_format_size(*ret, take), str_format_size(available, have),
-               str_format_size(reserve, keep));
-    return 0;
+    int rc = machine_budget(ret, &available, e);
+    if (rc == 0)
+        report_say(r, LOG_INFO, "memory budget %s: %s are available, %s of it are kept for others",
+                   str_format_size(*ret, take), str_format_size(available, have),
+                   str_format_size(available - *ret, keep));
+    return rc;
 }
 
 /* What the model would take, before anything is loaded and before anybody is superseded. */

@@ -394,7 +394,7 @@ static bool run_all(const struct options *o)
     if (n_left_out > 0)
         printf("%d long tests left out (--long)\n", n_left_out);
     if (none)
-        printf("no test was run\n");
+        printf("no test was run; --list shows all, and 'make cli-test' runs the transcripts\n");
     if (count[INTERRUPTED] > 0)
         printf("interrupted\n");
     printf("%d passed, %d failed, %d skipped\n", count[PASSED], count[FAILED], count[SKIPPED]);

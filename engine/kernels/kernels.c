@@ -1,5 +1,6 @@
 #include "engine/kernels/kernels.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Rows of this list are the only places that say which tables were compiled in. */
@@ -36,7 +37,11 @@ static int pick_named(const char *isa, const struct cpu *c, const struct kernels
         *ret = kernels_all[i];
         return 0;
     }
-    return error_set(e, ERROR_UNSUPPORTED, "isa '%s': not known here", isa);
+    char known[100] = "auto";
+    for (size_t i = 0, at = strlen(known); kernels_all[i] && at < sizeof(known); i++)
+        at += (size_t)snprintf(known + at, sizeof(known) - at, "%s %s",
+                               kernels_all[i + 1] ? "," : " and", kernels_all[i]->name);
+    return error_set(e, ERROR_UNSUPPORTED, "isa '%s': not known here, %s are", isa, known);
 }
 
 int kernels_pick(const char *isa, const struct kernels **ret, struct error *e)

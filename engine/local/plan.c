@@ -143,8 +143,9 @@ int plan_make(struct engine_plan *ret, const struct plan_input *in, struct error
     if (rc < 0)
         return rc;
     if (in->ctx > n_ctx)
-        return error_set(e, ERROR_INVALID, "ctx is %u, the model was made for %u positions",
-                         in->ctx, n_ctx);
+        return error_set(e, ERROR_INVALID,
+                         "ctx is %u, the model was made for %u positions; give %u or less", in->ctx,
+                         n_ctx, n_ctx);
     struct engine_plan p = {.limit_bytes = in->limit_bytes,
                             .chunk = in->chunk ? in->chunk : PLAN_DEFAULT_CHUNK};
     const uint32_t ctx = in->ctx ? in->ctx : n_ctx;

@@ -21,7 +21,8 @@ TEST(runner_fails_when_nothing_is_selected)
 {
     char out[4096];
     CHECK_INT(run_again("no-test-has-this-name", out), 1);
-    CHECK_STR(out, "no test was run\n0 passed, 0 failed, 0 skipped\n");
+    CHECK_STR(out, "no test was run; --list shows all, and 'make cli-test' runs the transcripts\n0 "
+                   "passed, 0 failed, 0 skipped\n");
 }
 
 TEST(runner_refuses_unknown_options)
