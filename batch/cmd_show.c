@@ -76,6 +76,13 @@ static int print_request_json(struct command_context *c, const struct queue_show
     return output_json(c->out, o, true, e);
 }
 
+static void put_text(struct output *out, const char *before, const char *text)
+{
+    output_put(out, "%s", before);
+    output_text(out, str_of(text));
+    output_put(out, "\n");
+}
+
 /* An attempt that was given back has no times. */
 static void put_cost(struct output *out, const char *what, int64_t tokens, int64_t ms)
 {
@@ -101,7 +108,7 @@ static void print_attempt(struct output *out, const struct queue_attempt_info *a
     cJSON *error = a->error_json ? view_parse(a->error_json) : NULL;
     const char *text = view_error_text(error);
     if (text)
-        output_put(out, "             %s\n", text);
+        put_text(out, "             ", text);
     cJSON_Delete(error);
 }
 
@@ -111,7 +118,7 @@ static void print_request(struct command_context *c, const struct queue_show *s)
     char id[37], at[32], state[64];
     struct output *out = c->out;
     output_put(out, "request    %s\n", database_id_text(r->id, id));
-    output_put(out, "custom_id  %s\n", r->custom_id);
+    put_text(out, "custom_id  ", r->custom_id);
     output_put(out, "batch      %s\n", database_id_text(r->batch, id));
     output_put(out, "state      %s%s%s%s%s\n", view_state(r->state, r->hold, state),
                r->finish ? ", " : "", r->finish ? r->finish : "",
@@ -129,10 +136,10 @@ static void print_request(struct command_context *c, const struct queue_show *s)
     cJSON *answer = s->result_json ? view_parse(s->result_json) : NULL;
     const char *thought = view_reasoning(answer);
     if (thought)
-        output_put(out, "\nthought:\n%s\n\nanswer:", thought);
+        put_text(out, "\nthought:\n", thought);
     const char *text = view_answer_text(answer);
     if (text)
-        output_put(out, "\n%s\n", text);
+        put_text(out, thought ? "\nanswer:\n" : "\n", text);
     cJSON_Delete(answer);
 }
 

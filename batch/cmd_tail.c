@@ -53,7 +53,7 @@ static int print_new(struct tail *t, struct error *e)
     rc = buf_check(&t->text, "text", e);
     if (rc)
         return rc;
-    output_bytes(t->c->out, str_slice(t->text.ptr + before, t->text.len - before));
+    output_text(t->c->out, str_slice(t->text.ptr + before, t->text.len - before));
     return output_flush(t->c->out, e);
 }
 
@@ -70,8 +70,10 @@ static int print_rest(struct tail *t, struct error *e)
         text += printed.len;
     else if (text && printed.len)
         output_put(t->c->out, "\n");
-    if (text)
-        output_put(t->c->out, "%s\n", text);
+    if (text) {
+        output_text(t->c->out, str_of(text));
+        output_put(t->c->out, "\n");
+    }
     bool done = rc == 0 && s.request.state == QUEUE_DONE;
     if (rc == 0 && !done)
         message("the request is %s", queue_state_name(s.request.state));

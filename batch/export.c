@@ -226,7 +226,11 @@ int export_put(struct export *x, const struct queue_result *r, struct error *e)
     if (rc)
         return rc;
     bool good = is_good(r);
-    rc = sink_put(!good && x->bad.open ? &x->bad : &x->good, buf_str(&x->line), e);
+    struct export_sink *to = !good && x->bad.open ? &x->bad : &x->good;
+    /* JSON escapes what a terminal would obey. The line's own end is no text. */
+    if (x->format == EXPORT_CSV && to->out && to->out->terminal)
+        output_harmless(x->line.ptr, x->line.len - 2, true);
+    rc = sink_put(to, buf_str(&x->line), e);
     x->n_good += rc == 0 && good;
     x->n_empty += rc == 0 && good && r->empty;
     x->n_bad += rc == 0 && !good;

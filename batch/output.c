@@ -83,6 +83,27 @@ void output_bytes(struct output *o, struct str s)
     flush_when_large(o);
 }
 
+void output_harmless(char *text, size_t n, bool lines)
+{
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)text[i];
+        bool kept = lines && (c == '\n' || c == '\t');
+        if ((c < ' ' && !kept) || c == 127)
+            text[i] = '?';
+        if (c == 0xC2 && i + 1 < n && (unsigned char)text[i + 1] < 0xA0)
+            text[i] = text[i + 1] = '?';
+    }
+}
+
+void output_text(struct output *o, struct str s)
+{
+    size_t before = o->text.len;
+    buf_append_str(&o->text, s);
+    if (o->terminal && o->text.len > before)
+        output_harmless(o->text.ptr + before, o->text.len - before, true);
+    flush_when_large(o);
+}
+
 /*
  * cJSON prints 15 digits where the difference is below its epsilon: a seed of 16 would come out as
  * its neighbour. Whole numbers beyond 15 digits become text that it prints as it is.
@@ -162,10 +183,7 @@ void table_cell(struct table *t, const char *fmt, ...)
         /* Long names are cut where a character ends. */
         text[str_utf8_whole(str_slice(text, sizeof(text) - 1))] = '\0';
     }
-    for (char *c = text; *c; c++) {
-        if ((unsigned char)*c < ' ' || *c == 127)
-            *c = '?';
-    }
+    output_harmless(text, strlen(text), false);
     buf_append(&t->cells, text, strlen(text) + 1);
     t->n_cells++;
 }

@@ -34,6 +34,10 @@ bool output_broken(const struct output *o);
 
 void output_put(struct output *o, const char *fmt, ...) ATTR_PRINTF(2, 3);
 void output_bytes(struct output *o, struct str s);
+/* What a model or a document wrote: as it is, but on a terminal made harmless. */
+void output_text(struct output *o, struct str s);
+/* Control characters become '?', C1 ones too (each byte); newlines and tabs are kept if `lines`. */
+void output_harmless(char *text, size_t n, bool lines);
 /*
  * One JSON value and a newline; `pretty` indents, whole numbers keep every digit. Takes the value and
  * frees it; NULL: out of memory.

@@ -32,3 +32,21 @@ TEST(output_json_without_a_value_is_out_of_memory)
     CHECK_INT(output_json(&out, NULL, false, &e), -ERROR_NOMEM);
     output_release(&out);
 }
+
+static void check_text(bool terminal, const char *want)
+{
+    struct output out;
+    output_init(&out, -1, true);
+    out.terminal = terminal;
+    output_text(&out, str_of("a\tb\n\x1b[31m\r\x7f \xc2\x9b \xc2\xa0 \xc3\xa9"));
+    struct str got = buf_str(&out.text);
+    if (got.len != strlen(want) || memcmp(got.ptr, want, got.len) != 0)
+        test_fail(__FILE__, __LINE__, "%.*s, want %s", (int)got.len, got.ptr, want);
+    output_release(&out);
+}
+
+TEST(output_text_gives_a_terminal_nothing_to_obey)
+{
+    check_text(true, "a\tb\n?[31m?? ?? \xc2\xa0 \xc3\xa9");
+    check_text(false, "a\tb\n\x1b[31m\r\x7f \xc2\x9b \xc2\xa0 \xc3\xa9");
+}
