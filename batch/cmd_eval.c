@@ -74,7 +74,7 @@ static int read_options(struct evaluation_options *ret, struct command_context *
         .against = option_text(c->options, OPTION_AGAINST),
         .save_logits = option_text(c->options, OPTION_SAVE_LOGITS),
         .window = (uint32_t)option_int(c->options, OPTION_WINDOW),
-        .max_windows = (uint32_t)option_int(c->options, OPTION_LIMIT),
+        .max_windows = (uint32_t)option_int(c->options, OPTION_WINDOWS),
         .report = report,
     };
     int rc = model_options_read(&ret->engine, c->options, NULL, e);
@@ -114,7 +114,7 @@ static int run(struct command_context *c, struct error *e)
 }
 
 static const enum option_id options[] = {
-    OPTION_MODEL,        OPTION_WINDOW, OPTION_LIMIT,   OPTION_AGAINST, OPTION_SAVE_LOGITS,
+    OPTION_MODEL,        OPTION_WINDOW, OPTION_WINDOWS, OPTION_AGAINST, OPTION_SAVE_LOGITS,
     OPTION_EXACT,        OPTION_MEMORY, OPTION_THREADS, OPTION_CHUNK,   OPTION_ISA,
     OPTION_REPORT_EVERY, OPTION_JSON,   OPTION_NONE};
 
@@ -127,7 +127,7 @@ const struct command command_eval = {
     .computes = true,
     .details =
         "Cuts the text of FILE into windows of -c tokens and scores the second half of each: the\n"
-        "perplexity is that of llama-perplexity on the same text and context. --limit takes only\n"
+        "perplexity is that of llama-perplexity on the same text and context. -n takes only\n"
         "the first windows.\n\n"
         "With --against the same tokens go through a reference, too: another model of the same\n"
         "vocabulary, or the file that --save-logits wrote for it. The KL divergence and how often\n"

@@ -29,3 +29,5 @@ for row in rows:
 PY
 echo
 echo "done in $(($(date +%s) - started)) s; the answers were exported as JSONL, a line per document"
+echo "the model is $model; ask it yourself:"
+echo "  $nocturne submit -p 'Name three rivers.' && $nocturne run -m $model --memory 1G --drain && $nocturne export"

@@ -365,6 +365,8 @@ int main(int argc, char **argv)
 {
     struct error e = {0};
     struct request r = {.tied = -1, .yarn = -1, .seed = 1};
+    if (argc == 2 && strcmp(argv[1], "--help") == 0)
+        return fputs(usage, stdout) < 0;
     r.formats.trunk = quant_by_name("F32");
     spec_init(&r.spec);
     int rc = parse_command_line(&r, argc, argv, &e);
