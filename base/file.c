@@ -102,6 +102,11 @@ static int open_failed(const char *path, int sys, struct error *e)
 }
 
 /* Takes over fd: closed when this fails. */
+static int64_t written_ns(const struct stat *st)
+{
+    return (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
+}
+
 static int adopt(struct file *f, int fd, bool direct, const char *path, struct error *e)
 {
     struct stat st;
@@ -120,13 +125,19 @@ static int adopt(struct file *f, int fd, bool direct, const char *path, struct e
         close(fd);
         return rc;
     }
-    *f = (struct file){.fd = fd, .direct = direct, .size = (uint64_t)st.st_size, .path = name};
+    *f = (struct file){.fd = fd,
+                       .direct = direct,
+                       .size = (uint64_t)st.st_size,
+                       .device = (uint64_t)st.st_dev,
+                       .inode = (uint64_t)st.st_ino,
+                       .written_ns = written_ns(&st),
+                       .path = name};
     return 0;
 }
 
 int file_open(struct file *f, const char *path, struct error *e)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe does not hold us up */
     if (fd < 0)
         return open_failed(path, errno, e);
     return adopt(f, fd, false, path, e);
@@ -159,6 +170,30 @@ void file_close(struct file *f)
     close(f->fd);
     mem_free(f->path);
     *f = (struct file){0};
+}
+
+int file_same(const struct file *a, const struct file *b, struct error *e)
+{
+    if (a->device == b->device && a->inode == b->inode && a->size == b->size &&
+        a->written_ns == b->written_ns)
+        return 0;
+    return error_set(e, ERROR_IO,
+                     "%s was replaced or written to while it was being opened: %" PRIu64
+                     " bytes before, %" PRIu64 " now; start again",
+                     a->path, a->size, b->size);
+}
+
+int file_unchanged(const struct file *f, struct error *e)
+{
+    struct stat st;
+    if (fstat(f->fd, &st) != 0)
+        return error_sys(e, ERROR_IO, errno, "%s: looking at its state", f->path);
+    if ((uint64_t)st.st_size == f->size && written_ns(&st) == f->written_ns)
+        return 0;
+    return error_set(e, ERROR_IO,
+                     "%s was written to while it was in use: %" PRIu64 " bytes when it was opened, "
+                     "%lld now; start again",
+                     f->path, f->size, (long long)st.st_size);
 }
 
 static int short_read(const char *path, uint64_t offset, uint64_t got, uint64_t want,
@@ -287,13 +322,10 @@ int file_write_fd(int fd, const void *bytes, size_t n, const char *path, struct 
     return 0;
 }
 
-int file_write_through(int fd, const void *bytes, size_t n, const char *path, struct error *e)
+int file_flush(int fd, const char *path, struct error *e)
 {
-    int rc = file_write_fd(fd, bytes, n, path, e);
-    if (rc != 0)
-        return rc;
     if (fdatasync(fd) != 0)
-        return error_sys(e, ERROR_IO, errno, "%s: flushing %zu bytes", path, n);
+        return error_sys(e, ERROR_IO, errno, "%s: flushing", path);
     (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED); /* advice only */
     return 0;
 }

@@ -20,6 +20,8 @@ struct file {
     int fd;
     bool direct; /* O_DIRECT holds: offsets, sizes and memory are aligned by file_read_direct */
     uint64_t size;
+    uint64_t device, inode;
+    int64_t written_ns; /* when its bytes last changed, as the file system says */
     char *path;
 };
 
@@ -30,6 +32,10 @@ int file_open(struct file *f, const char *path, struct error *e);
  * each followed by FADV_DONTNEED. */
 int file_open_direct(struct file *f, const char *path, struct error *e);
 void file_close(struct file *f); /* a zeroed struct is fine */
+/* Whether both are one file and nothing wrote to it between the two opens: else ERROR_IO. */
+int file_same(const struct file *a, const struct file *b, struct error *e);
+/* Whether nothing has written to it since it was opened: else ERROR_IO. */
+int file_unchanged(const struct file *f, struct error *e);
 
 /* Exactly n bytes at offset, or an error. Buffered files only. */
 int file_read_at(const struct file *f, void *out, size_t n, uint64_t offset, struct error *e);
@@ -46,8 +52,8 @@ size_t file_direct_span(uint64_t offset, size_t n);
 int file_read_all(const char *path, size_t max, struct buf *out, struct error *e);
 /* write(2) until everything is out. */
 int file_write_fd(int fd, const void *bytes, size_t n, const char *path, struct error *e);
-/* The same, then waits for the disk and lets the page cache go: for files larger than memory. */
-int file_write_through(int fd, const void *bytes, size_t n, const char *path, struct error *e);
+/* Waits until the disk has what was written, and lets the page cache go: for large files. */
+int file_flush(int fd, const char *path, struct error *e);
 /* What was read from there leaves the page cache. */
 void file_forget(const struct file *f, size_t n, uint64_t offset);
 

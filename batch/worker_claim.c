@@ -93,7 +93,7 @@ static void fingerprint(const struct worker *w, struct running *r)
     struct sha256 hash;
     const char *format = w->o->raw ? "raw" : w->info.chat_format;
     sha256_init(&hash);
-    sha256_add(&hash, w->info.fingerprint, sizeof(w->info.fingerprint));
+    sha256_add(&hash, w->info.resume_fingerprint, sizeof(w->info.resume_fingerprint));
     sha256_add(&hash, format, strlen(format) + 1);
     sha256_add(&hash, &r->claim->created_us, sizeof(r->claim->created_us));
     sha256_add(&hash, r->claim->body, r->claim->body_bytes);

@@ -105,15 +105,27 @@ void worker_forget_state(struct worker *w, const struct running *r)
     buf_release(&path);
 }
 
+/* Nobody else is writing: what ends in .tmp was left by a worker that died. */
+static bool is_temporary(const char *name)
+{
+    const size_t n = strlen(name);
+    return n > 4 && strcmp(name + n - 4, ".tmp") == 0;
+}
+
 static void sweep_one(struct worker *w, const char *name)
 {
     struct buf path;
     char *rest = NULL;
     bool open = true;
     const int64_t job = strtoll(name, &rest, 10);
-    if (rest == name || *rest != '\0' || queue_job_open(w->queue, job, &open, NULL) != 0 || open)
+    if (rest == name)
         return;
-    if (path_of(w, job, &path, NULL) == 0)
+    if (!is_temporary(rest) &&
+        (*rest != '\0' || queue_job_open(w->queue, job, &open, NULL) != 0 || open))
+        return;
+    buf_init(&path, PATH_MAX_BYTES);
+    buf_printf(&path, "%s-snapshots/%s", queue_path(w->queue), name);
+    if (buf_check(&path, "path of a snapshot", NULL) == 0)
         (void)unlink(path.ptr);
     buf_release(&path);
 }

@@ -67,6 +67,8 @@ struct engine_info {
     uint32_t n_shards;    /* files the model is split into */
     uint32_t slots;       /* as planned */
     char fingerprint[65]; /* hex; model, device or ISA, exactness, cache types, numeric version */
+    /* Of that and of when the files were written: only under the same one does anything go on. */
+    char resume_fingerprint[65];
 };
 void engine_describe(const struct engine *en, struct engine_info *ret);
 
@@ -238,7 +240,8 @@ int engine_submit(struct engine *en, const struct engine_request *r, enum engine
 /*
  * Runs one step when there is work and no event is waiting, then gives the next event: 1, 0 when
  * there is nothing to do, or a negative code when the step failed (every sequence is then void: the
- * caller releases their jobs). Pointers in the event hold until the next call.
+ * caller releases their jobs; only ERROR_INTERRUPTED leaves those of a model without recurrent state as
+ * they were before the step). Pointers in the event hold until the next call.
  */
 int engine_poll(struct engine *en, struct engine_event *ret, struct error *e);
 /* Whether engine_poll has something to do or to tell. */

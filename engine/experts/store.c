@@ -240,12 +240,15 @@ static int open_files(struct expert_store *s, const struct expert_store_options 
     s->failures = mem_array(o->n_shards, sizeof(*s->failures));
     if (!s->files || !s->failures)
         return error_set(e, ERROR_NOMEM, "no memory for %u files", o->n_shards);
-    for (; s->n_shards < o->n_shards; s->n_shards++) {
-        int rc = file_open_direct(&s->files[s->n_shards], o->paths[s->n_shards], e);
-        if (rc != 0)
-            return rc;
+    int rc = 0;
+    while (rc == 0 && s->n_shards < o->n_shards) {
+        const uint32_t shard = s->n_shards;
+        rc = file_open_direct(&s->files[shard], o->paths[shard], e);
+        s->n_shards += rc == 0;
+        if (rc == 0 && o->opened)
+            rc = o->opened(o->check_context, shard, &s->files[shard], e);
     }
-    return 0;
+    return rc;
 }
 
 static int start_readers(struct expert_store *s, struct error *e)

@@ -32,6 +32,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/ledger.h"
 #include "engine/experts/policy.h"
 
@@ -58,6 +59,8 @@ struct expert_store_options {
     /* Whether what was read may be used: called by the readers, on whole matrices. NULL: always. */
     int (*check)(const void *context, uint32_t layer, uint32_t slice, const void *data,
                  struct error *e);
+    /* Whether that is the file it is taken for: called once for each as it is opened. NULL: yes. */
+    int (*opened)(const void *context, uint32_t shard, const struct file *f, struct error *e);
     const void *check_context;
 };
 

@@ -99,6 +99,11 @@ const struct gguf_tensor *gguf_tensor_find(const struct gguf *g, const char *nam
 
 size_t gguf_n_shards(const struct gguf *g);
 const char *gguf_shard_path(const struct gguf *g, size_t shard);
+/* Whether `opened` is the shard that the directory was read from, unchanged: else ERROR_IO. */
+int gguf_shard_same(const struct gguf *g, size_t shard, const struct file *opened, struct error *e);
+/* Whether nothing has written to any shard since: else ERROR_IO. A file moved over one is another. */
+int gguf_unchanged(const struct gguf *g, struct error *e);
+int64_t gguf_shard_written_ns(const struct gguf *g, size_t shard);
 uint64_t gguf_total_bytes(const struct gguf *g); /* of all shards' files */
 /* Bytes of memory this directory holds (the plan's process term). */
 size_t gguf_memory_bytes(const struct gguf *g);

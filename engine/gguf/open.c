@@ -257,3 +257,21 @@ size_t gguf_memory_bytes(const struct gguf *g)
     }
     return total;
 }
+
+int gguf_shard_same(const struct gguf *g, size_t shard, const struct file *opened, struct error *e)
+{
+    return file_same(&g->shards[shard].file, opened, e);
+}
+
+int gguf_unchanged(const struct gguf *g, struct error *e)
+{
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < g->n_shards; i++)
+        rc = file_unchanged(&g->shards[i].file, e);
+    return rc;
+}
+
+int64_t gguf_shard_written_ns(const struct gguf *g, size_t shard)
+{
+    return g->shards[shard].file.written_ns;
+}

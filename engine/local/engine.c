@@ -201,6 +201,7 @@ void engine_describe(const struct engine *en, struct engine_info *ret)
                                 .n_ff = hp->n_ff,
                                 .slots = en->plan.slots};
     memcpy(ret->fingerprint, en->fingerprint, sizeof(ret->fingerprint));
+    memcpy(ret->resume_fingerprint, en->resume_fingerprint, sizeof(ret->resume_fingerprint));
 }
 
 bool engine_tensor_at(const struct engine *en, size_t i, struct engine_tensor *ret)

@@ -12,6 +12,23 @@ static void add_text(struct sha256 *h, const char *text)
     sha256_add_field(h, text, strlen(text));
 }
 
+/*
+ * The fingerprint knows samples of every tensor. Whoever goes on from tokens or state must be sure of
+ * all bytes: a file that was written to since is another model until it has computed them again.
+ */
+static void add_times(struct engine *en, uint8_t digest[32])
+{
+    struct sha256 h;
+    sha256_init(&h);
+    sha256_add_field(&h, digest, 32);
+    for (size_t i = 0; i < gguf_n_shards(en->gguf); i++) {
+        const int64_t written_ns = gguf_shard_written_ns(en->gguf, i);
+        sha256_add_field(&h, &written_ns, sizeof(written_ns));
+    }
+    sha256_end(&h, digest);
+    sha256_hex(digest, en->resume_fingerprint);
+}
+
 int engine_fingerprint(struct engine *en, struct error *e)
 {
     uint8_t digest[32];
@@ -29,5 +46,6 @@ int engine_fingerprint(struct engine *en, struct error *e)
     sha256_add_field(&h, version, sizeof(version));
     sha256_end(&h, digest);
     sha256_hex(digest, en->fingerprint);
+    add_times(en, digest);
     return 0;
 }

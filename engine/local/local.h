@@ -69,6 +69,7 @@ struct engine {
 
     struct engine_counters counters;
     char fingerprint[65];
+    char resume_fingerprint[65];
 };
 
 /* scheduler.c */

@@ -247,6 +247,12 @@ static void share_reads(struct engine *en, const struct expert_counters *before,
     }
 }
 
+/* Caches hold what they held up to n_cached; recurrent states have gone on, and cannot go back. */
+static bool may_repeat(const struct engine *en, int rc)
+{
+    return rc == -ERROR_INTERRUPTED && model_kv_shape(&en->model, en->o.exact).n_recurrent == 0;
+}
+
 int scheduler_step(struct engine *en, struct error *e)
 {
     struct expert_counters before = {0};
@@ -257,7 +263,8 @@ int scheduler_step(struct engine *en, struct error *e)
         experts_counters(en->experts, &before);
     int rc = forward_step(en->forward, en->rows, n_rows, e);
     if (rc < 0) {
-        void_all(en);
+        if (!may_repeat(en, rc))
+            void_all(en);
         return rc;
     }
     if (en->experts)

@@ -33,7 +33,7 @@ static struct header header_of(const struct engine *en, uint32_t n_positions)
                        .n_positions = n_positions,
                        .state_bytes = kv_saved_bytes(&shape, n_positions)};
     memcpy(h.magic, MAGIC, sizeof(h.magic));
-    memcpy(h.fingerprint, en->fingerprint, sizeof(h.fingerprint));
+    memcpy(h.fingerprint, en->resume_fingerprint, sizeof(h.fingerprint));
     return h;
 }
 
@@ -75,6 +75,7 @@ uint64_t engine_snapshot_bytes(struct engine *en, uint64_t tag, uint32_t *ret_to
 struct writer {
     struct file_replace file;
     struct sha256 hash;
+    size_t n_unflushed;
 };
 
 static int put(void *context, void *bytes, size_t n, struct error *e)
@@ -82,8 +83,13 @@ static int put(void *context, void *bytes, size_t n, struct error *e)
     struct writer *w = context;
     sha256_add(&w->hash, bytes, n);
     for (size_t at = 0; at < n; at += PIECE_BYTES) {
-        int rc = file_write_through(w->file.fd, (const char *)bytes + at,
-                                    MIN_OF(n - at, (size_t)PIECE_BYTES), w->file.temp, e);
+        const size_t piece = MIN_OF(n - at, (size_t)PIECE_BYTES);
+        int rc = file_write_fd(w->file.fd, (const char *)bytes + at, piece, w->file.temp, e);
+        w->n_unflushed += piece;
+        if (rc == 0 && w->n_unflushed >= PIECE_BYTES) {
+            rc = file_flush(w->file.fd, w->file.temp, e);
+            w->n_unflushed = 0;
+        }
         if (rc != 0)
             return rc;
     }
@@ -103,7 +109,7 @@ static int put_all(struct writer *w, const struct engine *en, const struct seque
     if (rc != 0)
         return rc;
     sha256_end(&w->hash, digest);
-    return file_write_through(w->file.fd, digest, sizeof(digest), w->file.temp, e);
+    return file_write_fd(w->file.fd, digest, sizeof(digest), w->file.temp, e);
 }
 
 int engine_snapshot(struct engine *en, uint64_t tag, const char *path, struct error *e)
@@ -116,6 +122,7 @@ int engine_snapshot(struct engine *en, uint64_t tag, const char *path, struct er
     if (rc != 0)
         return rc;
     sha256_init(&w.hash);
+    w.n_unflushed = 0;
     rc = put_all(&w, en, s, e);
     if (rc == 0)
         rc = file_replace_commit(&w.file, e);
@@ -154,7 +161,7 @@ static int check_header(const struct engine *en, const struct sequence *s, const
     const char *path = r->file.path;
     if (memcmp(h->magic, MAGIC, sizeof(h->magic)) != 0 || h->version != VERSION)
         return error_set(e, ERROR_FORMAT, "%s is no snapshot of version %u", path, VERSION);
-    if (memcmp(h->fingerprint, en->fingerprint, sizeof(h->fingerprint)) != 0)
+    if (memcmp(h->fingerprint, en->resume_fingerprint, sizeof(h->fingerprint)) != 0)
         return error_set(e, ERROR_CONFLICT,
                          "snapshot %s is of another model, other settings or another program",
                          path);

@@ -22,6 +22,12 @@ static void find_layer(struct expert_layer *ret, const struct layer *l)
             .shard = t->file->shard, .offset = t->file->offset, .bytes = t->slice_bytes};
 }
 
+static int check_file(const void *context, uint32_t shard, const struct file *f, struct error *e)
+{
+    const struct model *m = context;
+    return gguf_shard_same(m->gguf, shard, f, e);
+}
+
 /* The same that is asked of the trunk at load. */
 static int check_slice(const void *context, uint32_t layer, uint32_t slice, const void *data,
                        struct error *e)
@@ -77,6 +83,7 @@ int model_experts_open(const struct model *m, struct ledger *l, uint64_t n_slots
                                            .n_experts = m->hp.n_experts,
                                            .n_slots = n_slots,
                                            .check = check_slice,
+                                           .opened = check_file,
                                            .check_context = m};
     int rc = experts_open(ret, &o, e);
     mem_free(paths);

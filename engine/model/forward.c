@@ -212,7 +212,8 @@ int forward_step(struct forward *f, const struct step_row *rows, uint32_t n_rows
     if (f->m->output_res.data)
         for_blocks(f, rows, n_rows, hp->n_layers, mix_output);
     head(f, rows, n_rows);
-    return 0;
+    /* What was read while the file was being written to must not become a token. */
+    return f->o.experts ? gguf_unchanged(f->m->gguf, e) : 0;
 }
 
 const float *forward_logits(const struct forward *f, uint32_t i)

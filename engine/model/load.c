@@ -131,6 +131,8 @@ static int read_runs(struct model *m, const struct model_load_options *o, struct
         if (i == 0 || r->shard != m->runs[i - 1].shard) {
             file_close(&f);
             rc = file_open_direct(&f, gguf_shard_path(m->gguf, r->shard), e);
+            if (rc == 0)
+                rc = gguf_shard_same(m->gguf, r->shard, &f, e);
         }
         if (rc == 0)
             rc = read_run(m, &f, r, &done, o, e);

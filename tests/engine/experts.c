@@ -2,6 +2,8 @@
  * The store of experts: whatever the slots, whatever fails, a view shows the file's bytes; and the model
  * gives the same bits with a few slots as with one for every expert.
  */
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -371,4 +373,26 @@ TEST(experts_budget_below_the_smallest_is_refused_with_both_figures)
     CHECK(strstr(e.text, figure) != NULL);
     CHECK_INT(ledger_total(l), 0);
     ledger_free(l);
+}
+
+/* Somebody writes into the file while the worker runs: no token of old trunk and new experts. */
+TEST(experts_of_a_file_that_is_written_to_give_no_token)
+{
+    char path[4096];
+    struct error e = {0};
+    struct kit_engine k = {0};
+    enum engine_admission answer;
+    struct engine_event event;
+    step_kit_model("engine", "--arch kimi-linear --experts 24 --used 4 --type Q8_0", path);
+    const struct engine_options o = {.model_path = path, .threads = 1, .slots = 1};
+    k = kit_open(&o);
+    const struct engine_request r = {.tag = 1, .prompt = str_of("The harbour"), .max_tokens = 50};
+    CHECK_OK(engine_submit(k.en, &r, &answer, &e), &e);
+    CHECK_INT(engine_poll(k.en, &event, &e), 1);
+    CHECK_INT(utimensat(AT_FDCWD, path, NULL, 0), 0);
+    int rc;
+    while ((rc = engine_poll(k.en, &event, &e)) > 0)
+        CHECK(event.kind == ENGINE_EVENT_TOKEN);
+    CHECK_ERROR(rc, &e, ERROR_IO, "was written to while it was in use");
+    kit_close(&k);
 }
