@@ -64,10 +64,20 @@ if ! command -v dpkg-query >/dev/null 2>&1 || ! command -v apt-get >/dev/null 2>
     exit 0
 fi
 
+# A library may be there for several architectures: without a name the machine's own is meant.
+native=$(dpkg --print-architecture)
+is_installed() {
+    case $1 in
+    *:*) of=${1#*:} ;;
+    *) of=$native ;;
+    esac
+    dpkg-query -W -f='${Architecture} ${db:Status-Status}\n' "$1" 2>/dev/null |
+        grep -qxE "($of|all) installed"
+}
+
 missing=
 for package in $wanted; do
-    status=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null) || status=
-    [ "$status" = installed ] || missing="$missing $package"
+    is_installed "$package" || missing="$missing $package"
 done
 [ -n "$missing" ] || exit 0
 
