@@ -75,6 +75,7 @@ struct tensor_row {
 struct arch {
     const char *name; /* general.architecture */
     bool rope_neox;
+    bool experts;                     /* layers may have them */
     bool hybrid;                      /* head_count_kv may differ by layer */
     const struct key_row *keys;       /* ends with a NULL name; NULL: the common ones only */
     const struct tensor_row *tensors; /* of the model; ends with a NULL name */
@@ -85,12 +86,11 @@ struct arch {
      */
     int (*configure)(struct model *m, struct error *e);
     /*
-     * The rows of a block through layer il, in place on the residual stream; in a layer with experts
-     * up to the choice of them (block_moe).
+     * The rows of a block through layer il, on the residual stream: layer_plain, or what stands around
+     * its halves. In a layer with experts it ends with their choice; the visit and the rest are
+     * forward_step's.
      */
     void (*layer)(struct forward *f, uint32_t il, const struct block *b);
-    /* Layers with experts, after the visit of all rows of the step: what is left (moe_finish). */
-    void (*finish)(struct forward *f, uint32_t il, const struct block *b);
 };
 
 /* The tensor rows that every architecture here shares. */

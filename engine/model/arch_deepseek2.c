@@ -55,22 +55,13 @@ static int configure(struct model *m, struct error *e)
     return rc == 0 ? arch_experts(m, e) : rc;
 }
 
-static void layer(struct forward *f, uint32_t il, const struct block *b)
-{
-    block_mla(f, il, b);
-    if (f->m->layers[il].parts & PART_MOE)
-        block_moe(f, il, b);
-    else
-        block_ffn(f, il, b);
-}
-
 const struct arch arch_deepseek2 = {
     .name = "deepseek2",
     .rope_neox = false,
     .keys = keys,
+    .experts = true,
     .tensors = tensors,
     .layer_tensors = layer_tensors,
     .configure = configure,
-    .layer = layer,
-    .finish = moe_finish,
+    .layer = layer_plain,
 };

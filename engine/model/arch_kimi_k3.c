@@ -58,25 +58,19 @@ static void layer(struct forward *f, uint32_t il, const struct block *b)
     struct block mixed = *b;
     mixed.in = residual_mix(f, il, il, b, &l->attn_res);
     residual_bank(f, il, b);
-    if (l->parts & PART_KDA)
-        block_kda(f, il, &mixed);
-    else
-        block_mla(f, il, &mixed);
+    layer_attention(f, il, &mixed);
     trace_rows(f, "prefix_sum_attn", il, b->x, f->hp->n_embd, b->n);
     mixed.in = residual_mix(f, il, il + 1, b, &l->ffn_res);
-    if (l->parts & PART_MOE)
-        block_moe(f, il, &mixed);
-    else
-        block_ffn(f, il, &mixed);
+    layer_feed_forward(f, il, &mixed);
 }
 
 const struct arch arch_kimi_k3 = {
     .name = "kimi-k3",
     .hybrid = true,
     .keys = keys,
+    .experts = true,
     .tensors = tensors,
     .layer_tensors = layer_tensors,
     .configure = configure,
     .layer = layer,
-    .finish = moe_finish,
 };

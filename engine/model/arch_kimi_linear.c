@@ -34,26 +34,13 @@ static int configure(struct model *m, struct error *e)
     return rc == 0 ? arch_experts(m, e) : rc;
 }
 
-static void layer(struct forward *f, uint32_t il, const struct block *b)
-{
-    const unsigned parts = f->m->layers[il].parts;
-    if (parts & PART_KDA)
-        block_kda(f, il, b);
-    else
-        block_mla(f, il, b);
-    if (parts & PART_MOE)
-        block_moe(f, il, b);
-    else
-        block_ffn(f, il, b);
-}
-
 const struct arch arch_kimi_linear = {
     .name = "kimi-linear",
     .hybrid = true,
     .keys = keys,
+    .experts = true,
     .tensors = tensors,
     .layer_tensors = layer_tensors,
     .configure = configure,
-    .layer = layer,
-    .finish = moe_finish,
+    .layer = layer_plain,
 };

@@ -32,15 +32,6 @@ static const struct tensor_row layer_tensors[] = {
     TENSOR_ROWS_END,
 };
 
-static void layer(struct forward *f, uint32_t il, const struct block *b)
-{
-    block_attention(f, il, b);
-    if (f->m->layers[il].parts & PART_MOE)
-        block_moe(f, il, b);
-    else
-        block_ffn(f, il, b);
-}
-
 /* Mixtral: softmax over all, weights renormalised. */
 static int configure_experts(struct model *m, struct error *e)
 {
@@ -72,9 +63,9 @@ const struct arch arch_llama = {
     .name = "llama",
     .rope_neox = false,
     .keys = keys,
+    .experts = true,
     .tensors = tensors,
     .layer_tensors = layer_tensors,
     .configure = configure,
-    .layer = layer,
-    .finish = moe_finish,
+    .layer = layer_plain,
 };

@@ -17,16 +17,10 @@ static const struct tensor_row layer_tensors[] = {
     TENSOR_ROWS_END,
 };
 
-static void layer(struct forward *f, uint32_t il, const struct block *b)
-{
-    block_attention(f, il, b);
-    block_ffn(f, il, b);
-}
-
 const struct arch arch_qwen2 = {
     .name = "qwen2",
     .rope_neox = true,
     .tensors = tensors,
     .layer_tensors = layer_tensors,
-    .layer = layer,
+    .layer = layer_plain,
 };

@@ -34,19 +34,13 @@ static int configure(struct model *m, struct error *e)
     return arch_experts(m, e);
 }
 
-static void layer(struct forward *f, uint32_t il, const struct block *b)
-{
-    block_attention(f, il, b);
-    block_moe(f, il, b);
-}
-
 const struct arch arch_qwen3moe = {
     .name = "qwen3moe",
     .rope_neox = true,
     .keys = keys,
+    .experts = true,
     .tensors = tensors,
     .layer_tensors = layer_tensors,
     .configure = configure,
-    .layer = layer,
-    .finish = moe_finish,
+    .layer = layer_plain,
 };

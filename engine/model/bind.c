@@ -275,7 +275,7 @@ static void read_hparams(struct binder *b)
     key_u32(b, "attention.key_length", false, &hp->head_dim);
     key_u32(b, "attention.value_length", false, &hp->value_dim);
     key_f32(b, "attention.layer_norm_rms_epsilon", true, &hp->rms_eps);
-    if (hp->n_experts > 0 && !b->m->arch->finish)
+    if (hp->n_experts > 0 && !b->m->arch->experts)
         problem(b, "expert_count is %u: mixtures of experts are not supported for '%s'",
                 hp->n_experts, b->arch);
     read_arch_keys(b);

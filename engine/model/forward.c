@@ -205,7 +205,7 @@ int forward_step(struct forward *f, const struct step_row *rows, uint32_t n_rows
             rc = moe_visit(f, il, n_rows, e);
             if (rc != 0)
                 return rc;
-            for_blocks(f, rows, n_rows, il, f->m->arch->finish);
+            for_blocks(f, rows, n_rows, il, moe_finish);
         }
         trace_rows(f, "l_out", il, f->residual, hp->n_embd, n_rows);
     }

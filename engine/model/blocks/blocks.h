@@ -229,4 +229,9 @@ const float *residual_mix(struct forward *f, uint32_t il, uint32_t n_begun, cons
 void residual_bank(struct forward *f, uint32_t il, const struct block *b);
 void residual_lay_out(struct forward *f, struct layout *l, size_t block);
 
+/* The halves of a layer, each the block that its parts name; and both, as most architectures have them. */
+void layer_attention(struct forward *f, uint32_t il, const struct block *b);
+void layer_feed_forward(struct forward *f, uint32_t il, const struct block *b);
+void layer_plain(struct forward *f, uint32_t il, const struct block *b);
+
 #endif
