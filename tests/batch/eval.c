@@ -2,13 +2,13 @@
 #include <cjson/cJSON.h>
 #include <math.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/rng.h"
 #include "batch/divergence.h"
 #include "batch/saved_logits.h"
+#include "tests/batch/program.h"
 #include "tests/engine/local_kit.h"
 #include "tests/test.h"
 
@@ -158,19 +158,12 @@ TEST(eval_saved_logits_are_for_one_text_and_whole)
 
 /* ------------------------------------------------------------------ the command */
 
-/* Runs `nocturne eval ARGUMENTS`; what it printed goes to out. Returns the exit status. */
+/* Runs `nocturne eval ARGUMENTS` as program_run does. */
 static int eval(const char *arguments, char *out, size_t size)
 {
-    char line[9000];
-    snprintf(line, sizeof(line), "exec 2>&1; %s eval --threads 2 --log warn %s", test_program(),
-             arguments);
-    FILE *pipe = popen(line, "r");
-    CHECK(pipe != NULL);
-    size_t n = fread(out, 1, size - 1, pipe);
-    out[n] = '\0';
-    int status = pclose(pipe);
-    CHECK(WIFEXITED(status));
-    return WEXITSTATUS(status);
+    char line[20000];
+    snprintf(line, sizeof(line), "eval --threads 2 --log warn %s", arguments);
+    return program_run(line, out, size);
 }
 
 static void write_text(const char *path, int n_words)

@@ -1,26 +1,12 @@
 /* inspect, logits and tokenize as a shell sees them. */
 #include <cjson/cJSON.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "tests/batch/program.h"
 #include "tests/engine/local_kit.h"
 #include "tests/test.h"
-
-/* Runs `nocturne ARGUMENTS`; what it printed on both streams goes to out. Returns the exit status. */
-static int run(const char *arguments, char *out, size_t size)
-{
-    char line[9000];
-    snprintf(line, sizeof(line), "exec 2>&1; %s %s", test_program(), arguments);
-    FILE *pipe = popen(line, "r");
-    CHECK(pipe != NULL);
-    size_t n = fread(out, 1, size - 1, pipe);
-    out[n] = '\0';
-    int status = pclose(pipe);
-    CHECK(WIFEXITED(status));
-    return WEXITSTATUS(status);
-}
 
 static int run_on(const char *model, const char *format, char *out, size_t size)
 {
@@ -29,7 +15,7 @@ static int run_on(const char *model, const char *format, char *out, size_t size)
     CHECK(mark != NULL);
     snprintf(arguments, sizeof(arguments), "%.*s%s%s", (int)(mark - format), format, model,
              mark + 1);
-    return run(arguments, out, size);
+    return program_run(arguments, out, size);
 }
 
 static int keep_last(void *context, uint32_t position, const float *logits, uint32_t n_vocab,
@@ -110,7 +96,7 @@ TEST(tokenize_prints_ids_one_text_a_line)
     CHECK_INT(run_on(path, "tokenize -m @ --stdin0 <texts", out, sizeof(out)), 0);
     CHECK_STR(out, both);
     CHECK_INT(run_on(path, "tokenize -m @", out, sizeof(out)), 2);
-    CHECK_INT(run("tokenize text", out, sizeof(out)), 2);
+    CHECK_INT(program_run("tokenize text", out, sizeof(out)), 2);
     CHECK(strstr(out, "which model") != NULL);
 }
 
@@ -154,7 +140,7 @@ static cJSON *inspect(const char *arguments)
     static char out[1u << 20];
     char line[512];
     snprintf(line, sizeof(line), "inspect %s --json", arguments);
-    CHECK_INT(run(line, out, sizeof(out)), 0);
+    CHECK_INT(program_run(line, out, sizeof(out)), 0);
     cJSON *json = cJSON_Parse(out);
     CHECK(json != NULL);
     return json;

@@ -20,31 +20,18 @@ static void make_ids(int32_t *ids, uint32_t n, uint32_t vocab, uint32_t salt)
 
 /* ------------------------------------------------------------------ what the block read and gave */
 
-struct rows {
-    float *x; /* [n][n_cols] */
-    size_t n_cols, n;
-};
-
 struct seen {
-    struct rows in, out; /* of layer 0: attn_norm, mla_out */
+    struct step_rows in, out; /* of layer 0: attn_norm, mla_out */
 };
-
-static void append(struct rows *r, const float *x, size_t n_cols, uint32_t n)
-{
-    r->x = mem_regrow(r->x, (r->n + n) * n_cols, sizeof(float));
-    memcpy(r->x + r->n * n_cols, x, n * n_cols * sizeof(float));
-    r->n_cols = n_cols;
-    r->n += n;
-}
 
 static void watch(void *context, const char *name, uint32_t layer, const float *x, size_t n_cols,
                   uint32_t n_rows)
 {
     struct seen *s = context;
     if (layer == 0 && strcmp(name, "attn_norm") == 0)
-        append(&s->in, x, n_cols, n_rows);
+        step_rows_add(&s->in, x, n_cols, n_rows);
     if (layer == 0 && strcmp(name, "mla_out") == 0)
-        append(&s->out, x, n_cols, n_rows);
+        step_rows_add(&s->out, x, n_cols, n_rows);
 }
 
 static void seen_release(struct seen *s)

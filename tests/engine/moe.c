@@ -11,12 +11,6 @@
 #define N_ROWS 150 /* several batches of pairs, several blocks of rows */
 #define MAX_LAYERS 4
 
-/* What one layer traced under a name, all rows of the step. */
-struct rows {
-    float *x; /* [n][n_cols] */
-    size_t n_cols, n;
-};
-
 enum what { H, TOPK, WEIGHTS, OUT, SHARED, WHATS };
 static const char *const names[WHATS][2] = {
     [H] = {"ffn_norm", NULL},
@@ -27,7 +21,7 @@ static const char *const names[WHATS][2] = {
 };
 
 struct seen {
-    struct rows rows[MAX_LAYERS][WHATS];
+    struct step_rows rows[MAX_LAYERS][WHATS];
 };
 
 static void watch(void *context, const char *name, uint32_t layer, const float *x, size_t n_cols,
@@ -35,13 +29,10 @@ static void watch(void *context, const char *name, uint32_t layer, const float *
 {
     struct seen *s = context;
     for (int w = 0; w < WHATS && layer < MAX_LAYERS; w++) {
-        struct rows *r = &s->rows[layer][w];
+        struct step_rows *r = &s->rows[layer][w];
         if (strcmp(name, names[w][0]) != 0 && (!names[w][1] || strcmp(name, names[w][1]) != 0))
             continue;
-        r->x = mem_regrow(r->x, (r->n + n_rows) * n_cols, sizeof(float));
-        memcpy(r->x + r->n * n_cols, x, n_rows * n_cols * sizeof(float));
-        r->n_cols = n_cols;
-        r->n += n_rows;
+        step_rows_add(r, x, n_cols, n_rows);
     }
 }
 
@@ -138,7 +129,7 @@ static void define_row(const struct model *m, uint32_t il, const double *h, cons
     mem_free(z);
 }
 
-static void check_layer(const struct model *m, uint32_t il, const struct rows seen[WHATS])
+static void check_layer(const struct model *m, uint32_t il, const struct step_rows seen[WHATS])
 {
     const struct hparams *hp = &m->hp;
     const struct layer *l = &m->layers[il];

@@ -111,3 +111,11 @@ void step_kit_run(struct step_kit *k, int slot, const int32_t *ids, uint32_t fir
                                     .want_logits = i + want >= n};
     CHECK_OK(forward_step(k->forward, rows, n, &e), &e);
 }
+
+void step_rows_add(struct step_rows *r, const float *x, size_t n_cols, uint32_t n)
+{
+    r->x = mem_regrow(r->x, (r->n + n) * n_cols, sizeof(float));
+    memcpy(r->x + r->n * n_cols, x, n * n_cols * sizeof(float));
+    r->n_cols = n_cols;
+    r->n += n;
+}

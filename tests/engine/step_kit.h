@@ -31,6 +31,13 @@ struct step_kit_options {
 void step_kit_open(struct step_kit *k, const char *path, const struct step_kit_options *o);
 void step_kit_close(struct step_kit *k);
 
+/* What a trace gave under one name, all rows of a run. */
+struct step_rows {
+    float *x; /* [n][n_cols]; the owner frees it */
+    size_t n_cols, n;
+};
+void step_rows_add(struct step_rows *r, const float *x, size_t n_cols, uint32_t n);
+
 /* Positions [first, first + n) of a sequence in one step; the last `want` rows want logits. */
 void step_kit_run(struct step_kit *k, int slot, const int32_t *ids, uint32_t first, uint32_t n,
                   uint32_t want);
