@@ -112,22 +112,16 @@ static bool is_temporary(const char *name)
     return n > 4 && strcmp(name + n - 4, ".tmp") == 0;
 }
 
-static void sweep_one(struct worker *w, const char *name)
+/* Whether that file of the folder is of no use any more. */
+static bool is_stale(struct worker *w, const char *name)
 {
-    struct buf path;
     char *rest = NULL;
     bool open = true;
     const int64_t job = strtoll(name, &rest, 10);
     if (rest == name)
-        return;
-    if (!is_temporary(rest) &&
-        (*rest != '\0' || queue_job_open(w->queue, job, &open, NULL) != 0 || open))
-        return;
-    buf_init(&path, PATH_MAX_BYTES);
-    buf_printf(&path, "%s-snapshots/%s", queue_path(w->queue), name);
-    if (buf_check(&path, "path of a snapshot", NULL) == 0)
-        (void)unlink(path.ptr);
-    buf_release(&path);
+        return false;
+    return is_temporary(rest) ||
+           (*rest == '\0' && queue_job_open(w->queue, job, &open, NULL) == 0 && !open);
 }
 
 void worker_sweep_states(struct worker *w)
@@ -140,8 +134,8 @@ void worker_sweep_states(struct worker *w)
     if (!folder)
         return;
     for (const struct dirent *d = readdir(folder); d; d = readdir(folder)) {
-        if (d->d_name[0] != '.')
-            sweep_one(w, d->d_name);
+        if (is_stale(w, d->d_name))
+            (void)unlinkat(dirfd(folder), d->d_name, 0);
     }
     closedir(folder);
 }

@@ -89,8 +89,6 @@ int slots_open(struct slots *s, const struct expert_store_options *o, struct err
 {
     *s = shape_of(o->layers, o->n_layers, o->n_experts, o->n_slots);
     s->ledger = o->ledger;
-    if (o->policy)
-        s->policy = o->policy;
     s->block_bytes = lay_out(s);
     int rc =
         ledger_alloc(o->ledger, LEDGER_SLOTS, s->block_bytes, "tables of experts", &s->block, e);

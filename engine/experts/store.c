@@ -316,8 +316,3 @@ void experts_counters(struct expert_store *s, struct expert_counters *ret)
         ret->worst_file_failures = MAX_OF(ret->worst_file_failures, s->failures[i]);
     pthread_mutex_unlock(&s->lock);
 }
-
-uint64_t experts_n_slots(const struct expert_store *s)
-{
-    return s->slots.n;
-}

@@ -55,7 +55,6 @@ struct expert_store_options {
     const struct expert_layer *layers; /* [n_layers], copied */
     uint32_t n_layers, n_experts;
     uint64_t n_slots;
-    const struct expert_policy *policy; /* NULL: the default */
     /* Whether what was read may be used: called by the readers, on whole matrices. NULL: always. */
     int (*check)(const void *context, uint32_t layer, uint32_t slice, const void *data,
                  struct error *e);
@@ -114,6 +113,5 @@ struct expert_counters {
     uint32_t worst_file_failures; /* reads of one file that failed */
 };
 void experts_counters(struct expert_store *s, struct expert_counters *ret);
-uint64_t experts_n_slots(const struct expert_store *s);
 
 #endif

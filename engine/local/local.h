@@ -79,6 +79,8 @@ void scheduler_close(struct engine *en);
 int scheduler_step(struct engine *en, struct error *e);
 /* The sequence whose last event was handed out makes room. */
 void scheduler_reap(struct engine *en);
+/* Whatever its state is, but free; NULL: unknown. */
+struct sequence *scheduler_find(const struct engine *en, uint64_t tag);
 /* NULL: every one is taken. */
 struct sequence *scheduler_free_entry(const struct engine *en);
 /* The sequence finished or failed: its state goes back, its last event waits. */

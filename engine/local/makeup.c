@@ -22,17 +22,14 @@ static void count_kinds(struct engine_makeup *m, const struct layer *l)
 
 static void count_experts(struct engine_makeup *m, const struct layer *l, uint32_t n_used)
 {
-    const struct tensor *const all[] = {&l->gate_exps, &l->up_exps, &l->gate_up_exps,
-                                        &l->down_exps};
+    const struct tensor *t;
     uint64_t one_bytes = 0;
     uint64_t one_weights = 0;
-    for (size_t i = 0; i < ARRAY_LEN(all); i++) {
-        if (all[i]->n_slices == 0) /* absent */
-            continue;
-        m->experts_bytes += bytes_of(all[i]);
-        m->experts_weights += weights_of(all[i]);
-        one_bytes += all[i]->slice_bytes;
-        one_weights += weights_of(all[i]) / all[i]->n_slices;
+    for (uint32_t i = 0; (t = model_expert_tensor(l, i)) != NULL; i++) {
+        m->experts_bytes += bytes_of(t);
+        m->experts_weights += weights_of(t);
+        one_bytes += t->slice_bytes;
+        one_weights += weights_of(t) / t->n_slices;
     }
     m->experts_read_bytes += n_used * one_bytes;
     m->experts_read_weights += n_used * one_weights;

@@ -121,6 +121,16 @@ void scheduler_close(struct engine *en)
     kv_pool_free(en->kv);
 }
 
+struct sequence *scheduler_find(const struct engine *en, uint64_t tag)
+{
+    for (uint32_t i = 0; en->sequences && i < en->plan.slots; i++) {
+        struct sequence *s = &en->sequences[i];
+        if (s->state != SEQUENCE_FREE && s->tag == tag)
+            return s;
+    }
+    return NULL;
+}
+
 struct sequence *scheduler_free_entry(const struct engine *en)
 {
     for (uint32_t i = 0; i < en->plan.slots; i++) {

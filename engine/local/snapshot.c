@@ -42,27 +42,16 @@ static uint64_t file_bytes(const struct header *h)
     return sizeof(*h) + (uint64_t)h->n_positions * sizeof(int32_t) + h->state_bytes + DIGEST_BYTES;
 }
 
-static struct sequence *find(struct engine *en, uint64_t tag)
+/* The request's sequence while there is something to compute for it. */
+static struct sequence *find_running(const struct engine *en, uint64_t tag)
 {
-    for (uint32_t i = 0; en->forward && i < en->plan.slots; i++) {
-        if (en->sequences[i].state == SEQUENCE_RUNNING && en->sequences[i].tag == tag)
-            return &en->sequences[i];
-    }
-    return NULL;
-}
-
-static bool is_known(const struct engine *en, uint64_t tag)
-{
-    for (uint32_t i = 0; en->forward && i < en->plan.slots; i++) {
-        if (en->sequences[i].state != SEQUENCE_FREE && en->sequences[i].tag == tag)
-            return true;
-    }
-    return false;
+    struct sequence *s = scheduler_find(en, tag);
+    return s && s->state == SEQUENCE_RUNNING ? s : NULL;
 }
 
 uint64_t engine_snapshot_bytes(struct engine *en, uint64_t tag, uint32_t *ret_tokens)
 {
-    const struct sequence *s = find(en, tag);
+    const struct sequence *s = find_running(en, tag);
     *ret_tokens = s ? s->n_cached : 0;
     if (*ret_tokens == 0)
         return 0;
@@ -114,7 +103,7 @@ static int put_all(struct writer *w, const struct engine *en, const struct seque
 
 int engine_snapshot(struct engine *en, uint64_t tag, const char *path, struct error *e)
 {
-    const struct sequence *s = find(en, tag);
+    const struct sequence *s = find_running(en, tag);
     struct writer w;
     if (!s || s->n_cached == 0)
         return error_set(e, ERROR_NOTFOUND, "snapshot %s: nothing has been computed yet", path);
@@ -210,11 +199,12 @@ static int get_state(struct engine *en, const struct sequence *s, struct reader 
 int engine_restore(struct engine *en, uint64_t tag, const char *path, uint32_t *ret_tokens,
                    struct error *e)
 {
-    struct sequence *s = find(en, tag);
+    struct sequence *s = find_running(en, tag);
     struct reader r = {0};
     struct header h;
     *ret_tokens = 0;
-    if (!s && is_known(en, tag)) /* what was resumed was the whole answer: nothing is to compute */
+    if (!s &&
+        scheduler_find(en, tag)) /* what was resumed was the whole answer: nothing is to compute */
         return 0;
     if (!s || s->n_cached > 0)
         return error_set(e, ERROR_INVALID, "snapshot %s: the request is not about to begin", path);

@@ -172,9 +172,7 @@ int engine_submit(struct engine *en, const struct engine_request *r, enum engine
 
 void engine_cancel(struct engine *en, uint64_t tag)
 {
-    for (uint32_t i = 0; en->forward && i < en->plan.slots; i++) {
-        struct sequence *s = &en->sequences[i];
-        if (s->state != SEQUENCE_FREE && s->tag == tag)
-            scheduler_drop(en, s);
-    }
+    struct sequence *s;
+    while ((s = scheduler_find(en, tag)) != NULL)
+        scheduler_drop(en, s);
 }

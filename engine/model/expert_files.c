@@ -2,14 +2,13 @@
 #include "base/alloc.h"
 #include "engine/model/model.h"
 
-/* The tensors of a layer's experts in the order of the store's slices; NULL beyond the last. */
-static const struct tensor *slice_tensor(const struct layer *l, uint32_t slice)
+const struct tensor *model_expert_tensor(const struct layer *l, uint32_t i)
 {
     const struct tensor *const all[] = {&l->gate_exps, &l->up_exps, &l->gate_up_exps,
                                         &l->down_exps};
-    for (size_t i = 0; i < ARRAY_LEN(all); i++) {
-        if (all[i]->file && slice-- == 0)
-            return all[i];
+    for (size_t at = 0; at < ARRAY_LEN(all); at++) {
+        if (all[at]->file && i-- == 0)
+            return all[at];
     }
     return NULL;
 }
@@ -17,7 +16,7 @@ static const struct tensor *slice_tensor(const struct layer *l, uint32_t slice)
 static void find_layer(struct expert_layer *ret, const struct layer *l)
 {
     const struct tensor *t;
-    while ((t = slice_tensor(l, ret->n_slices)) != NULL)
+    while ((t = model_expert_tensor(l, ret->n_slices)) != NULL)
         ret->slice[ret->n_slices++] = (struct expert_slice){
             .shard = t->file->shard, .offset = t->file->offset, .bytes = t->slice_bytes};
 }
@@ -33,7 +32,7 @@ static int check_slice(const void *context, uint32_t layer, uint32_t slice, cons
                        struct error *e)
 {
     const struct model *m = context;
-    const struct tensor *t = slice_tensor(&m->layers[layer], slice);
+    const struct tensor *t = model_expert_tensor(&m->layers[layer], slice);
     const size_t n_blocks = (size_t)(t->n_rows / t->n_slices) * (t->n_cols / t->quant->block_elems);
     if (quant_finite(t->quant, data, n_blocks))
         return 0;

@@ -142,6 +142,8 @@ int model_lay_out_trunk(struct model *m, struct error *e);
 /* Bytes of the block beside it for tensors that are brought to another form. */
 uint64_t model_repacked_bytes(const struct model *m);
 uint64_t model_n_params(const struct model *m);
+/* The tensors of a layer's experts, as an expert's slices stand in its slot; NULL beyond the last. */
+const struct tensor *model_expert_tensor(const struct layer *l, uint32_t i);
 /* Finds the experts in the files (model_bind calls it): sets experts and n_experts. */
 int model_find_experts(struct model *m, struct error *e);
 /* Bytes that a store with so many slots takes. */

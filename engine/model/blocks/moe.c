@@ -43,7 +43,7 @@ struct moe_batch {
 
 static size_t expert_width(const struct hparams *hp)
 {
-    return hp->expert_latent ? hp->expert_latent : hp->n_embd;
+    return (size_t)arch_dim(hp, DIM_EXPERT_IN);
 }
 
 static size_t act_stride(const struct hparams *hp, enum act_kind kind)
@@ -214,29 +214,30 @@ static void begin_batch(struct moe_batch *b, struct forward *f, uint32_t il, uin
     experts_begin(f->o.experts, &b->visit, il, b->ids, b->n_groups, b->want);
 }
 
-/* A layer's matrix of an expert, at a place of its own. Merged ones have the gate before the up. */
-static struct tensor slice_at(const struct tensor *t, const void *data, uint32_t part,
-                              uint32_t n_parts)
+/* The first slice of a layer's matrix, standing where this expert was read to. */
+static struct tensor slice_at(const struct tensor *t, const void *data)
 {
-    struct tensor slice = *t;
-    slice.n_slices = 1;
-    slice.n_rows = t->n_rows / t->n_slices / n_parts;
-    slice.data = (const char *)data + part * slice.n_rows * t->row_bytes;
-    return slice;
+    struct tensor first = *t;
+    first.data = data;
+    return tensor_slice(&first, 0);
 }
 
 static void place_group(const struct layer *l, const struct expert_view *view,
                         struct moe_group *ret)
 {
-    if (l->parts & PART_GATE_UP) {
-        ret->gate = slice_at(&l->gate_up_exps, view->slice[0], 0, 2);
-        ret->up = slice_at(&l->gate_up_exps, view->slice[0], 1, 2);
-        ret->down = slice_at(&l->down_exps, view->slice[1], 0, 1);
+    const void *const *down = &view->slice[1];
+    if (l->parts & PART_GATE_UP) { /* merged: the gate before the up */
+        struct tensor halves = slice_at(&l->gate_up_exps, view->slice[0]);
+        halves.n_slices = 2;
+        halves.slice_bytes /= 2;
+        ret->gate = tensor_slice(&halves, 0);
+        ret->up = tensor_slice(&halves, 1);
     } else {
-        ret->gate = slice_at(&l->gate_exps, view->slice[0], 0, 1);
-        ret->up = slice_at(&l->up_exps, view->slice[1], 0, 1);
-        ret->down = slice_at(&l->down_exps, view->slice[2], 0, 1);
+        ret->gate = slice_at(&l->gate_exps, view->slice[0]);
+        ret->up = slice_at(&l->up_exps, view->slice[1]);
+        down++;
     }
+    ret->down = slice_at(&l->down_exps, *down);
 }
 
 /*
