@@ -35,14 +35,23 @@ void file_fail_once(long k, enum file_fault kind)
     atomic_store(&fault_left, 1);
 }
 
+/* Whether one more may fail; of several threads that ask for the last one, one gets it. */
+static bool take_fault(void)
+{
+    long left = atomic_load(&fault_left);
+    while (left > 0) {
+        if (atomic_compare_exchange_weak(&fault_left, &left, left - 1))
+            return true;
+    }
+    return left < 0;
+}
+
 static enum file_fault next_fault(void)
 {
     if (!countdown_fires(&fault_countdown))
         return FILE_FAULT_NONE;
-    if (atomic_load(&fault_left) >= 0 && atomic_fetch_sub(&fault_left, 1) <= 0) {
-        atomic_store(&fault_left, 0);
+    if (!take_fault())
         return FILE_FAULT_NONE;
-    }
     return (enum file_fault)atomic_load(&fault_kind);
 }
 
