@@ -4,6 +4,23 @@
 
 #include "base/compiler.h"
 
+/* Rows by tiles: the steps that all rows of a tile have together, then what single ones have more. */
+static void multiply(const struct attention_parts *parts, const struct attention_row *rows,
+                     size_t n_rows, size_t n_cols, attention_block *b)
+{
+    for (size_t r = 0; r < n_rows; r += parts->tile_rows) {
+        size_t n = MIN_OF(n_rows - r, parts->tile_rows);
+        size_t common = rows[r].n_steps;
+        for (size_t i = 1; i < n; i++)
+            common = MIN_OF(common, rows[r + i].n_steps);
+        parts->multiply(rows + r, n, 0, common, n_cols, b);
+        for (size_t i = 0; i < n; i++) {
+            if (rows[r + i].n_steps > common)
+                parts->multiply(rows + r + i, 1, common, rows[r + i].n_steps, n_cols, b);
+        }
+    }
+}
+
 static void multiply_scores(const struct attention_page *a, const struct attention_parts *parts,
                             size_t n_keys, float score[][KV_PAGE])
 {
@@ -15,7 +32,7 @@ static void multiply_scores(const struct attention_page *a, const struct attenti
         parts->load_keys(a, n_keys, c, n_dims, b);
         for (size_t i = 0; i < a->n_queries; i++)
             rows[i] = (struct attention_row){a->queries[i].q + c, score[i], n_dims};
-        parts->multiply(rows, a->n_queries, ATTENTION_PADDED(n_keys), b);
+        multiply(parts, rows, a->n_queries, ATTENTION_PADDED(n_keys), b);
     }
 }
 
@@ -32,7 +49,7 @@ static void multiply_values(const struct attention_page *a, const struct attenti
         for (size_t i = 0; i < a->n_queries; i++)
             rows[i] =
                 (struct attention_row){weight[i], a->queries[i].acc + c, a->queries[i].n_keys};
-        parts->multiply(rows, a->n_queries, ATTENTION_PADDED(n_dims), b);
+        multiply(parts, rows, a->n_queries, ATTENTION_PADDED(n_dims), b);
     }
 }
 

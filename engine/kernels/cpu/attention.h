@@ -28,15 +28,19 @@ struct attention_row {
 };
 
 struct attention_parts {
+    size_t tile_rows; /* that multiply takes at once */
     /* b[i][j] = dimension c + i of key j, i < n_dims; j up to n_keys, and rounded up to 16 anything. */
     void (*load_keys)(const struct attention_page *a, size_t n_keys, size_t c, size_t n_dims,
                       attention_block *b);
     /* b[j][i] = dimension c + i of value j; from n_dims rounded up to 16 anything. */
     void (*load_values)(const struct attention_page *a, size_t n_keys, size_t c, size_t n_dims,
                         attention_block *b);
-    /* The product for columns [0, n_cols), n_cols a multiple of 16. */
-    void (*multiply)(const struct attention_row *rows, size_t n_rows, size_t n_cols,
-                     attention_block *b);
+    /*
+     * The product of up to tile_rows rows over steps [first, last), which all of them have, for columns
+     * [0, n_cols), n_cols a multiple of 16.
+     */
+    void (*multiply)(const struct attention_row *rows, size_t n, size_t first, size_t last,
+                     size_t n_cols, attention_block *b);
     /*
      * score [KV_PAGE], at a multiple of 64 bytes, of which n_keys are valid, becomes
      * exp(scale * score - max); returns their sum.

@@ -9,6 +9,18 @@
 #define ACT_LEAST 0x1p-100f
 #define ACT_MOST 0x1p126f
 
+/* The scale of a block's codes, and *ret_inverse = 127 / max; 0 where all codes are to be 0. */
+static inline float act_scale(float max, float *ret_inverse)
+{
+    *ret_inverse = 0.0f;
+    if (max < ACT_LEAST)
+        return 0.0f;
+    if (!(max <= ACT_MOST))
+        return max * 2.0f; /* infinity or NaN */
+    *ret_inverse = 127.0f / max;
+    return max / 127.0f;
+}
+
 /*
  * exp(x) = 2^n * e^r with n = rint(x / ln 2) and r = x - n ln 2 in +-0.3466. LN2_HIGH has 9 low zero
  * bits: n * LN2_HIGH is exact for every n that occurs. e^r = 1 + r + r^2 (C2 + C3 r + ... C6 r^4),

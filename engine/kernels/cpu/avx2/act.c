@@ -23,18 +23,6 @@ static inline float largest(const float *x, size_t n)
     return _mm_cvtss_f32(_mm_castsi128_ps(four));
 }
 
-/* The scale for codes, and *ret_inverse = 127 / max; 0 where all codes are to be 0. */
-static inline float scale_of(float max, float *ret_inverse)
-{
-    *ret_inverse = 0.0f;
-    if (max < ACT_LEAST)
-        return 0.0f;
-    if (!(max <= ACT_MOST))
-        return max * 2.0f; /* infinity or NaN */
-    *ret_inverse = 127.0f / max;
-    return max / 127.0f;
-}
-
 static inline __m256i codes_of_8(const float *x, __m256 inverse)
 {
     return _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x), inverse));
@@ -69,7 +57,7 @@ void avx2_act_q8(const float *x, void *out, size_t n)
         float inverse;
         int low;
         int high;
-        b->d = scale_of(largest(x + i, 32), &inverse);
+        b->d = act_scale(largest(x + i, 32), &inverse);
         __m256i codes = codes_of_32(x + i, inverse);
         _mm256_storeu_si256((__m256i *)b->q, codes);
         sums_of_16(codes, &low, &high);
@@ -82,7 +70,7 @@ void avx2_act_q8k(const float *x, void *out, size_t n)
     struct act_q8k *b = out;
     for (size_t i = 0; i < n; i += 256, b++) {
         float inverse;
-        b->d = scale_of(largest(x + i, 256), &inverse);
+        b->d = act_scale(largest(x + i, 256), &inverse);
         for (int j = 0; j < 8; j++) {
             int low;
             int high;

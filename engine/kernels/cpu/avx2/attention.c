@@ -109,8 +109,8 @@ ATTENTION_INLINE void multiply_rows(const struct attention_row *rows, size_t n, 
 }
 
 /* The columns in the widest tiles that n rows leave accumulators for. */
-static void multiply_few(const struct attention_row *rows, size_t n, size_t first, size_t last,
-                         size_t n_cols, attention_block *b)
+static void multiply(const struct attention_row *rows, size_t n, size_t first, size_t last,
+                     size_t n_cols, attention_block *b)
 {
     switch (n) {
     case 1:
@@ -131,22 +131,6 @@ static void multiply_few(const struct attention_row *rows, size_t n, size_t firs
     default:
         multiply_rows(rows, TILE_ROWS, 2, first, last, n_cols, b);
         break;
-    }
-}
-
-static void multiply(const struct attention_row *rows, size_t n_rows, size_t n_cols,
-                     attention_block *b)
-{
-    for (size_t r = 0; r < n_rows; r += TILE_ROWS) {
-        size_t n = MIN_OF(n_rows - r, (size_t)TILE_ROWS);
-        size_t common = rows[r].n_steps;
-        for (size_t i = 1; i < n; i++)
-            common = MIN_OF(common, rows[r + i].n_steps);
-        multiply_few(rows + r, n, 0, common, n_cols, b);
-        for (size_t i = 0; i < n; i++) {
-            if (rows[r + i].n_steps > common)
-                multiply_few(rows + r + i, 1, common, rows[r + i].n_steps, n_cols, b);
-        }
     }
 }
 
@@ -172,7 +156,11 @@ float avx2_weigh(float *score, size_t n_keys, float scale, float *ret_max)
 
 void avx2_attention_page(const struct attention_page *a)
 {
-    static const struct attention_parts parts = {load_keys, load_values, multiply, avx2_weigh};
+    static const struct attention_parts parts = {.tile_rows = TILE_ROWS,
+                                                 .load_keys = load_keys,
+                                                 .load_values = load_values,
+                                                 .multiply = multiply,
+                                                 .weigh = avx2_weigh};
     if (!avx2_attend_few(a))
         attention_run(a, &parts);
 }

@@ -39,15 +39,13 @@ static int8_t round_code(float x)
 /* Returns the scale. Codes of a block that is not finite are 0. */
 static float quantise(const float *x, int8_t *q, size_t n)
 {
-    float max = largest(x, n);
-    if (max < ACT_LEAST || !(max <= ACT_MOST)) {
+    float inverse;
+    const float scale = act_scale(largest(x, n), &inverse);
+    if (inverse == 0.0f)
         memset(q, 0, n);
-        return max < ACT_LEAST ? 0.0f : max * 2.0f; /* infinity or NaN */
-    }
-    float inverse = 127.0f / max;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n && inverse != 0.0f; i++)
         q[i] = round_code(x[i] * inverse);
-    return max / 127.0f;
+    return scale;
 }
 
 static int sum_codes(const int8_t *q, int n)

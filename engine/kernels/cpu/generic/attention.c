@@ -31,14 +31,14 @@ static void load_values(const struct attention_page *a, size_t n_keys, size_t c,
     }
 }
 
-static void multiply(const struct attention_row *rows, size_t n_rows, size_t n_cols,
-                     attention_block *b)
+static void multiply(const struct attention_row *rows, size_t n, size_t first, size_t last,
+                     size_t n_cols, attention_block *b)
 {
-    for (size_t r = 0; r < n_rows; r++) {
+    for (size_t r = 0; r < n; r++) {
         for (size_t j = 0; j < n_cols; j += COLS) {
             float sum[COLS];
             memcpy(sum, rows[r].c + j, sizeof(sum));
-            for (size_t s = 0; s < rows[r].n_steps; s++) {
+            for (size_t s = first; s < last; s++) {
                 for (size_t l = 0; l < COLS; l++)
                     sum[l] += rows[r].a[s] * b[s][j + l];
             }
@@ -65,6 +65,10 @@ static float weigh(float *score, size_t n_keys, float scale, float *ret_max)
 
 void generic_attention_page(const struct attention_page *a)
 {
-    static const struct attention_parts parts = {load_keys, load_values, multiply, weigh};
+    static const struct attention_parts parts = {.tile_rows = 1,
+                                                 .load_keys = load_keys,
+                                                 .load_values = load_values,
+                                                 .multiply = multiply,
+                                                 .weigh = weigh};
     attention_run(a, &parts);
 }

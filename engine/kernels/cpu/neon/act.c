@@ -21,18 +21,6 @@ static inline float largest(const float *x, size_t n)
     return vget_lane_f32(vreinterpret_f32_u32(vdup_n_u32(vmaxvq_u32(max))), 0);
 }
 
-/* The scale for codes, and *ret_inverse = 127 / max; 0 where all codes are to be 0. */
-static inline float scale_of(float max, float *ret_inverse)
-{
-    *ret_inverse = 0.0f;
-    if (max < ACT_LEAST)
-        return 0.0f;
-    if (!(max <= ACT_MOST))
-        return max * 2.0f; /* infinity or NaN */
-    *ret_inverse = 127.0f / max;
-    return max / 127.0f;
-}
-
 static inline int16x8_t codes_of_8(const float *x, float inverse)
 {
     int32x4_t low = vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(x), inverse));
@@ -56,7 +44,7 @@ void neon_act_q8(const float *x, void *out, size_t n)
     struct act_q8 *b = out;
     for (size_t i = 0; i < n; i += 32, b++) {
         float inverse;
-        b->d = scale_of(largest(x + i, 32), &inverse);
+        b->d = act_scale(largest(x + i, 32), &inverse);
         int low = put_16(x + i, inverse, b->q);
         int high = put_16(x + i + 16, inverse, b->q + 16);
         b->qsum = (float)(low + high);
@@ -68,7 +56,7 @@ void neon_act_q8k(const float *x, void *out, size_t n)
     struct act_q8k *b = out;
     for (size_t i = 0; i < n; i += 256, b++) {
         float inverse;
-        b->d = scale_of(largest(x + i, 256), &inverse);
+        b->d = act_scale(largest(x + i, 256), &inverse);
         for (int g = 0; g < 16; g++)
             b->bsums[g] = (int16_t)put_16(x + i + 16 * g, inverse, b->q + 16 * g);
     }

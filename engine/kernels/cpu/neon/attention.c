@@ -57,6 +57,7 @@ static void load_values(const struct attention_page *a, size_t n_keys, size_t c,
     }
 }
 
+#define TILE_ROWS 4
 #define TILE_SUMS 16
 
 /* Columns [j, j + 4 n_vectors) of n rows, over steps [first, last). */
@@ -69,7 +70,7 @@ ATTENTION_INLINE void multiply_tile(const struct attention_row *rows, size_t n, 
             sum[r * n_vectors + v] = vld1q_f32(rows[r].c + j + 4 * v);
     }
     for (size_t s = first; s < last; s++) {
-        float32x4_t a[4];
+        float32x4_t a[TILE_ROWS];
         for (size_t r = 0; r < n; r++)
             a[r] = vld1q_dup_f32(rows[r].a + s);
         for (size_t v = 0; v < n_vectors; v++) {
@@ -95,8 +96,8 @@ ATTENTION_INLINE void multiply_rows(const struct attention_row *rows, size_t n, 
 }
 
 /* The columns in the widest tiles that n rows leave accumulators for. */
-static void multiply_few(const struct attention_row *rows, size_t n, size_t first, size_t last,
-                         size_t n_cols, attention_block *b)
+static void multiply(const struct attention_row *rows, size_t n, size_t first, size_t last,
+                     size_t n_cols, attention_block *b)
 {
     switch (n) {
     case 1:
@@ -109,24 +110,8 @@ static void multiply_few(const struct attention_row *rows, size_t n, size_t firs
         multiply_rows(rows, 3, 4, first, last, n_cols, b);
         break;
     default:
-        multiply_rows(rows, 4, 4, first, last, n_cols, b);
+        multiply_rows(rows, TILE_ROWS, 4, first, last, n_cols, b);
         break;
-    }
-}
-
-static void multiply(const struct attention_row *rows, size_t n_rows, size_t n_cols,
-                     attention_block *b)
-{
-    for (size_t r = 0; r < n_rows; r += 4) {
-        size_t n = MIN_OF(n_rows - r, (size_t)4);
-        size_t common = rows[r].n_steps;
-        for (size_t i = 1; i < n; i++)
-            common = MIN_OF(common, rows[r + i].n_steps);
-        multiply_few(rows + r, n, 0, common, n_cols, b);
-        for (size_t i = 0; i < n; i++) {
-            if (rows[r + i].n_steps > common)
-                multiply_few(rows + r + i, 1, common, rows[r + i].n_steps, n_cols, b);
-        }
     }
 }
 
@@ -154,6 +139,10 @@ static float weigh(float *score, size_t n_keys, float scale, float *ret_max)
 
 void neon_attention_page(const struct attention_page *a)
 {
-    static const struct attention_parts parts = {load_keys, load_values, multiply, weigh};
+    static const struct attention_parts parts = {.tile_rows = TILE_ROWS,
+                                                 .load_keys = load_keys,
+                                                 .load_values = load_values,
+                                                 .multiply = multiply,
+                                                 .weigh = weigh};
     attention_run(a, &parts);
 }
