@@ -110,6 +110,66 @@ static int cut_windows(struct evaluation *v, struct error *e)
     return begin_windows(v, e);
 }
 
+/* ------------------------------------------------------------------ the budget */
+
+/* What a model would take: all it can use, and the least. Nothing is loaded. */
+static int plan_of(const struct evaluation *v, const char *path, struct engine_plan *plan,
+                   struct engine_info *info, struct error *e)
+{
+    struct engine_options o = v->o->engine;
+    struct engine *en = NULL;
+    o.model_path = path;
+    o.ledger = NULL;
+    o.headers_only = true;
+    int rc = engine_open(&en, &o, e);
+    if (rc == 0)
+        rc = engine_plan_check(en, e);
+    if (rc == 0) {
+        engine_plan(en, plan);
+        engine_describe(en, info);
+    }
+    engine_close(en);
+    return rc;
+}
+
+/* The reference's share where both want more than there is: half, but what either needs at least. */
+static uint64_t share_of(const struct engine_plan *ours, const struct engine_plan *other,
+                         uint64_t budget_bytes)
+{
+    const uint64_t left = budget_bytes - MIN_OF(budget_bytes, ours->smallest_bytes);
+    const uint64_t share = MIN_OF(MIN_OF(budget_bytes / 2, other->total_bytes), left);
+    return MAX_OF(share, other->smallest_bytes);
+}
+
+/*
+ * Experts take all that a budget leaves, so what comes after the model is set aside before it is
+ * opened: the text, the reference and its rows.
+ */
+static int set_aside(struct evaluation *v, uint64_t *ret, struct error *e)
+{
+    struct engine_plan ours, other;
+    struct engine_info info;
+    uint64_t limit = ledger_limit(v->ledger), text = 0;
+    int rc = plan_of(v, v->o->engine.model_path, &ours, &info, e);
+    if (rc == 0)
+        rc = text_bytes(v->o->text_path, &text, e);
+    if (rc < 0)
+        return rc;
+    const bool model = v->o->against && !saved_is(v->o->against);
+    const uint32_t n_rows = model ? saved_scored(v->o->window) : v->o->against ? 1 : 0;
+    /* The ids of both, and one text being tokenised. */
+    uint64_t bytes =
+        text * (TOKENISING_FACTOR + 1) + (uint64_t)n_rows * info.n_vocab * sizeof(float);
+    if (model) {
+        rc = plan_of(v, v->o->against, &other, &info, e);
+        if (rc < 0)
+            return error_wrap(e, "--against");
+        bytes += share_of(&ours, &other, limit - MIN_OF(limit, bytes));
+    }
+    *ret = limit == UINT64_MAX ? 0 : bytes;
+    return *ret ? ledger_reserve(v->ledger, LEDGER_IO, *ret, "the text and the reference", e) : 0;
+}
+
 /* ------------------------------------------------------------------ the reference */
 
 static int take_rows(struct evaluation *v, uint32_t n_rows, struct error *e)
@@ -265,7 +325,12 @@ static int run(struct evaluation *v, struct error *e)
 static int open_model(struct evaluation *v, struct error *e)
 {
     struct engine_info info;
-    int rc = engine_open(&v->model, &v->o->engine, e);
+    uint64_t aside = 0;
+    int rc = set_aside(v, &aside, e);
+    if (rc < 0)
+        return rc;
+    rc = engine_open(&v->model, &v->o->engine, e);
+    ledger_return(v->ledger, LEDGER_IO, aside);
     if (rc < 0)
         return rc;
     engine_describe(v->model, &info);

@@ -3,7 +3,12 @@
 #include <inttypes.h>
 #include <string.h>
 
-static const char magic[8] = {'N', 'O', 'C', 'T', 'L', 'O', 'G', '1'};
+#include "base/sha256.h"
+
+static const char magic[8] = {'N', 'O', 'C', 'T', 'L', 'O', 'G', '2'};
+
+/* After each row; a flipped bit in a file of gigabytes must not become a figure. */
+#define CHECK_BYTES 8u
 
 struct header {
     char magic[sizeof(magic)];
@@ -28,7 +33,8 @@ bool saved_is(const char *path)
         return false;
     const bool read = file_read_at(&f, first, sizeof(first), 0, NULL) == 0;
     file_close(&f);
-    return read && memcmp(first, magic, sizeof(magic)) == 0;
+    /* Of any version: check_header tells them apart. */
+    return read && memcmp(first, magic, sizeof(magic) - 1) == 0;
 }
 
 int saved_begin(struct file_replace *out, const char *path, const struct saved_shape *shape,
@@ -48,16 +54,33 @@ int saved_begin(struct file_replace *out, const char *path, const struct saved_s
     return rc;
 }
 
+static void row_check(const float *row, uint32_t n_vocab, uint8_t out[CHECK_BYTES])
+{
+    uint8_t digest[32];
+    struct sha256 h;
+    sha256_init(&h);
+    sha256_add(&h, row, n_vocab * sizeof(*row));
+    sha256_end(&h, digest);
+    memcpy(out, digest, CHECK_BYTES);
+}
+
 int saved_write(const struct file_replace *out, const float *row, uint32_t n_vocab, struct error *e)
 {
-    return file_write_fd(out->fd, row, n_vocab * sizeof(*row), out->path, e);
+    uint8_t check[CHECK_BYTES];
+    row_check(row, n_vocab, check);
+    int rc = file_write_fd(out->fd, row, n_vocab * sizeof(*row), out->path, e);
+    if (rc == 0)
+        rc = file_write_fd(out->fd, check, sizeof(check), out->path, e);
+    return rc;
 }
 
 static int check_header(const struct header *h, const struct saved_shape *shape, const char *path,
                         struct error *e)
 {
     if (memcmp(h->magic, magic, sizeof(magic)) != 0)
-        return error_set(e, ERROR_FORMAT, "%s: no file of saved logits", path);
+        return error_set(e, ERROR_FORMAT,
+                         "%s: saved logits of version %c, this program reads %c; save them again",
+                         path, h->magic[sizeof(magic) - 1], magic[sizeof(magic) - 1]);
     if (h->n_vocab != shape->n_vocab)
         return error_set(e, ERROR_INVALID,
                          "%s: logits of a vocabulary of %" PRIu32 ", the model has %" PRIu32, path,
@@ -95,7 +118,7 @@ static int check_ids(const struct saved_reader *r, const int32_t *ids, size_t n_
 /* Where its rows begin; refused unless all of them are there. */
 static int find_rows(struct saved_reader *r, const struct header *h, struct error *e)
 {
-    const uint64_t row = (uint64_t)h->n_vocab * sizeof(float);
+    const uint64_t row = (uint64_t)h->n_vocab * sizeof(float) + CHECK_BYTES;
     r->at = sizeof(*h) + ids_bytes(h->window, h->n_windows);
     const uint64_t want = r->at + row * saved_scored(h->window) * h->n_windows;
     if (r->file.size == want)
@@ -126,9 +149,19 @@ int saved_open(struct saved_reader *r, const char *path, const struct saved_shap
 int saved_read(struct saved_reader *r, float *row, uint32_t n_vocab, struct error *e)
 {
     const size_t n = n_vocab * sizeof(*row);
+    uint8_t want[CHECK_BYTES], got[CHECK_BYTES];
     int rc = file_read_at(&r->file, row, n, r->at, e);
-    r->at += n;
-    return rc;
+    if (rc == 0)
+        rc = file_read_at(&r->file, want, sizeof(want), r->at + n, e);
+    if (rc < 0)
+        return rc;
+    row_check(row, n_vocab, got);
+    if (memcmp(got, want, sizeof(got)) != 0)
+        return error_set(e, ERROR_FORMAT,
+                         "%s: the row at byte %" PRIu64 " is not what was written; save it again",
+                         r->file.path, r->at);
+    r->at += n + sizeof(want);
+    return 0;
 }
 
 void saved_close(struct saved_reader *r)

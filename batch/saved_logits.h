@@ -2,12 +2,13 @@
  * A file of logits: what a model said about every scored token of a text, for comparing others with
  * it later, on machines where both do not fit.
  *
- * Layout, little-endian: "NOCTLOG1"; u32 vocabulary, window, windows, 0; the int32 ids of the windows;
- * then a row of float32 for each scored token, window after window. Rows are what the model gave, bit
- * for bit.
+ * Layout, little-endian: "NOCTLOG2"; u32 vocabulary, window, windows, 0; the int32 ids of the windows;
+ * then for each scored token, window after window, a row of float32 and the first 8 bytes of its
+ * SHA-256. Rows are what the model gave, bit for bit.
  *
  * Stays true: a file appears under its name only when it is whole; one that is cut off, or that was
- * made of another text, vocabulary or window, is refused before any row is read. One thread.
+ * made of another text, vocabulary or window, is refused before any row is read, and a row that is not
+ * what was written when it is. One thread.
  */
 #ifndef BATCH_SAVED_LOGITS_H
 #define BATCH_SAVED_LOGITS_H

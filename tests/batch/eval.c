@@ -1,5 +1,6 @@
 /* eval: the sums against plain long double arithmetic, the windows against a loop over logits. */
 #include <cjson/cJSON.h>
+#include <inttypes.h>
 #include <math.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -110,6 +111,15 @@ TEST(eval_refuses_logits_that_are_no_numbers)
 
 /* ------------------------------------------------------------------ files of logits */
 
+static void flip_byte(const char *path, long at)
+{
+    FILE *f = fopen(path, "r+b");
+    CHECK(f != NULL && fseek(f, at, SEEK_SET) == 0);
+    const int byte = fgetc(f);
+    CHECK(byte != EOF && fseek(f, at, SEEK_SET) == 0 && fputc(byte ^ 1, f) != EOF);
+    CHECK_INT(fclose(f), 0);
+}
+
 TEST(eval_saved_logits_are_for_one_text_and_whole)
 {
     enum { WINDOW = 8, WINDOWS = 2, ROWS = WINDOWS * 3 };
@@ -152,8 +162,17 @@ TEST(eval_saved_logits_are_for_one_text_and_whole)
     CHECK_ERROR(saved_open(&r, "logits", &shape, ids, &e), &e, ERROR_INVALID, "another text");
     ids[15] = 0;
     struct stat st;
+    flip_byte("logits", (long)(24 + sizeof(ids) + 2 * (sizeof(row) + 8) + 100));
+    CHECK_OK(saved_open(&r, "logits", &shape, ids, &e), &e);
+    CHECK_OK(saved_read(&r, got, N_VOCAB, &e), &e);
+    CHECK_OK(saved_read(&r, got, N_VOCAB, &e), &e);
+    CHECK_ERROR(saved_read(&r, got, N_VOCAB, &e), &e, ERROR_FORMAT, "not what was written");
+    saved_close(&r);
     CHECK(stat("logits", &st) == 0 && truncate("logits", st.st_size - 1) == 0);
     CHECK_ERROR(saved_open(&r, "logits", &shape, ids, &e), &e, ERROR_FORMAT, "speaks of");
+    flip_byte("logits", 7);
+    CHECK(saved_is("logits"));
+    CHECK_ERROR(saved_open(&r, "logits", &shape, ids, &e), &e, ERROR_FORMAT, "version 3");
 }
 
 /* ------------------------------------------------------------------ the command */
@@ -314,6 +333,46 @@ TEST(eval_keeps_the_rows_of_the_reference_in_the_budget)
              path);
     CHECK_INT(eval(arguments, out, sizeof(out)), 4);
     CHECK(strstr(out, "budget") != NULL && access("saved", F_OK) != 0);
+}
+
+static struct engine_plan plan_of(const char *path)
+{
+    const struct engine_options o = {
+        .model_path = path, .ctx = 64, .slots = 1, .logits = 64, .headers_only = true};
+    struct engine *en = NULL;
+    struct engine_plan plan;
+    struct error e = {0};
+    CHECK_OK(engine_open(&en, &o, &e), &e);
+    engine_plan(en, &plan);
+    engine_close(en);
+    return plan;
+}
+
+TEST(eval_shares_the_budget_between_two_models_with_experts)
+{
+    const int folder = (int)(strrchr(test_program(), '/') - test_program());
+    char line[9000];
+    char out[4096];
+    snprintf(line, sizeof(line),
+             "'%.*s/tools/mkmodel' --arch qwen3moe --layers 1 --experts 96 --embd 128 --ctx 256 "
+             "-o moe.gguf >out.txt",
+             folder, test_program());
+    CHECK_INT(system(line), 0);
+    write_text("text.txt", 40);
+    const struct engine_plan plan = plan_of("moe.gguf");
+    CHECK(plan.smallest_bytes + (2u << 20) < plan.total_bytes);
+    /* Both and the rows of one, but not all experts of both. */
+    const uint64_t limit = 2 * plan.smallest_bytes + (1u << 20);
+    snprintf(line, sizeof(line),
+             "-m moe.gguf -c 64 text.txt --against moe.gguf --json --memory %" PRIu64, limit);
+    CHECK_INT(eval(line, out, sizeof(out)), 0);
+    cJSON *self = cJSON_Parse(out);
+    CHECK(figure(self, "kl_divergence", "mean") == 0);
+    cJSON_Delete(self);
+    snprintf(line, sizeof(line),
+             "-m moe.gguf -c 64 text.txt --against moe.gguf --json --memory %" PRIu64,
+             limit - (3u << 20));
+    CHECK_INT(eval(line, out, sizeof(out)), 4);
 }
 
 /* ------------------------------------------------------------------ beside llama.cpp */
