@@ -17,7 +17,18 @@ struct tail {
     struct buf pieces;
     struct buf fresh; /* the text of these */
     struct buf text;  /* all that was printed of the present job */
+    struct buf ids;   /* of these pieces */
+    bool told;        /* that it works, though there is nothing to print */
 };
+
+/* A thought is not printed: without a word for minutes, it would look like a job that stands still. */
+static void tell_of_thought(struct tail *t)
+{
+    if (t->told || t->text.len > 0 || t->ids.len == 0)
+        return;
+    message("it has begun; no text of the answer yet: a model that thinks does so first");
+    t->told = true;
+}
 
 /* NULs as view_parse gives them, so that the end of the text continues what was printed. */
 static void append_shown(struct buf *to, struct str text)
@@ -46,13 +57,15 @@ static int print_new(struct tail *t, struct error *e)
     }
     size_t before = t->text.len;
     buf_clear(&t->fresh);
-    rc = piece_read(buf_str(&t->pieces), NULL, &t->fresh, e);
+    buf_clear(&t->ids);
+    rc = piece_read(buf_str(&t->pieces), &t->ids, &t->fresh, e);
     if (rc)
         return rc;
     append_shown(&t->text, buf_str(&t->fresh));
     rc = buf_check(&t->text, "text", e);
     if (rc)
         return rc;
+    tell_of_thought(t);
     output_text(t->c->out, str_slice(t->text.ptr + before, t->text.len - before));
     return output_flush(t->c->out, e);
 }
@@ -104,6 +117,7 @@ static int run(struct command_context *c, struct error *e)
     buf_init(&t.pieces, TAIL_MAX_BYTES);
     buf_init(&t.fresh, TAIL_MAX_BYTES);
     buf_init(&t.text, TAIL_MAX_BYTES);
+    buf_init(&t.ids, TAIL_MAX_BYTES);
     int rc = database_open(c->options, false, &t.queue, e);
     if (rc == 0)
         rc = database_batch_option(t.queue, c->options, &id, &batch, e);
@@ -117,6 +131,7 @@ static int run(struct command_context *c, struct error *e)
     buf_release(&t.pieces);
     buf_release(&t.fresh);
     buf_release(&t.text);
+    buf_release(&t.ids);
     queue_close(t.queue);
     return rc;
 }
@@ -131,7 +146,7 @@ const struct command command_tail = {
     .option = options,
     .details = "The text of a request as it is generated, until it is finished. Exit status 1 when "
                "it did not "
-               "succeed.",
+               "succeed. A thought is not printed; show and export have it.",
     .examples = "nocturne tail report.txt",
     .run = run,
 };

@@ -67,3 +67,16 @@ nocturne submit -q --batch plain --reasoning on --max-tokens 5 -p z > id
 mkmodel --arch llama --layers 2 --embd 64 --heads 4 --ff 128 --ctx 256 --vocab 512 -o plain.gguf > .out 2>&1
 nocturne run --drain -m plain.gguf --chat-format chatml > .out 2>&1; echo "[exit $?]"
 look | grep 'does not think'
+echo "--- who watches a thought is told of it"
+mkmodel --arch kimi-k3 --layers 4 --embd 64 --ff 96 --experts 4 --used 2 --expert-ff 32 --latent 32 \
+    --ctx 32768 --vocab 512 -o long.gguf > .out 2>&1
+nocturne submit -q --batch long --max-tokens 30000 --reasoning-budget 29000 -p q > id
+nocturne run -m long.gguf > .out.run 2>&1 &
+worker=$!
+nocturne tail -b long prompt > .tail 2>&1 &
+watcher=$!
+until_true grep -q 'thinks' .tail
+cat .tail
+kill $watcher; wait $watcher 2> .err
+nocturne cancel -b long prompt > .out 2>&1
+kill $worker; wait $worker; echo "[exit $?]"
