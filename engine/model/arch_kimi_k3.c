@@ -54,7 +54,7 @@ static int configure(struct model *m, struct error *e)
 
 static void layer(struct forward *f, uint32_t il, const struct block *b)
 {
-    const struct layer *l = &f->m->layers[il];
+    const struct layer *l = f->layer;
     struct block mixed = *b;
     mixed.in = residual_mix(f, il, il, b, &l->attn_res);
     residual_bank(f, il, b);

@@ -200,8 +200,9 @@ int forward_step(struct forward *f, const struct step_row *rows, uint32_t n_rows
     for (uint32_t il = 0; il < hp->n_layers; il++) {
         if (f->o.interrupted && f->o.interrupted(f->o.interrupted_context))
             return error_set(e, ERROR_INTERRUPTED, "stopped at layer %u of %u", il, hp->n_layers);
+        f->layer = &f->m->layers[il];
         for_blocks(f, rows, n_rows, il, f->m->arch->layer);
-        if (f->m->layers[il].parts & PART_MOE) {
+        if (f->layer->parts & PART_MOE) {
             rc = moe_visit(f, il, n_rows, e);
             if (rc != 0)
                 return rc;

@@ -46,7 +46,7 @@ static void prepare_range(void *context, size_t first, size_t last, int thread)
 void block_attention(struct forward *f, uint32_t il, const struct block *b)
 {
     const struct hparams *hp = f->hp;
-    const struct layer *l = &f->m->layers[il];
+    const struct layer *l = f->layer;
     struct attention_loop loop = {.f = f, .l = l, .b = b};
     const struct linear qkv[] = {
         {&l->q, &l->q_bias, f->q, (size_t)hp->n_heads * hp->head_dim},

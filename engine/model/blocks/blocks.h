@@ -52,6 +52,7 @@ struct moe {
 struct forward {
     struct forward_options o;
     const struct model *m;
+    const struct layer *layer; /* the one at work, its weights in memory */
     const struct hparams *hp;
     const struct kernels *k;
     int n_threads;

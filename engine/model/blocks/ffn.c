@@ -32,7 +32,7 @@ void activate_rows(struct forward *f, float *gate, const float *up, size_t n_ff,
 void block_ffn(struct forward *f, uint32_t il, const struct block *b)
 {
     const struct hparams *hp = f->hp;
-    const struct layer *l = &f->m->layers[il];
+    const struct layer *l = f->layer;
     const struct linear gate_up[] = {
         {&l->gate, &l->gate_bias, f->gate, hp->n_ff},
         {&l->up, &l->up_bias, f->up, hp->n_ff},

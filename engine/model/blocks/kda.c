@@ -219,7 +219,7 @@ static void trace_inputs(struct forward *f, uint32_t il, uint32_t n)
 void block_kda(struct forward *f, uint32_t il, const struct block *b)
 {
     const struct hparams *hp = f->hp;
-    const struct layer *l = &f->m->layers[il];
+    const struct layer *l = f->layer;
     const size_t inner = inner_width(hp);
     struct kda_loop loop = {.f = f, .l = l, .b = b};
     const struct linear out = {&l->out, NULL, f->delta, hp->n_embd};

@@ -3,7 +3,7 @@
 
 void layer_attention(struct forward *f, uint32_t il, const struct block *b)
 {
-    const unsigned parts = f->m->layers[il].parts;
+    const unsigned parts = f->layer->parts;
     if (parts & PART_KDA)
         block_kda(f, il, b);
     else if (parts & PART_MLA)
@@ -14,7 +14,7 @@ void layer_attention(struct forward *f, uint32_t il, const struct block *b)
 
 void layer_feed_forward(struct forward *f, uint32_t il, const struct block *b)
 {
-    if (f->m->layers[il].parts & PART_MOE)
+    if (f->layer->parts & PART_MOE)
         block_moe(f, il, b);
     else
         block_ffn(f, il, b);

@@ -156,7 +156,7 @@ static void project(struct forward *f, const struct layer *l, uint32_t n)
 void block_mla(struct forward *f, uint32_t il, const struct block *b)
 {
     const struct hparams *hp = f->hp;
-    const struct layer *l = &f->m->layers[il];
+    const struct layer *l = f->layer;
     const size_t row_dim = row_floats(hp), heads_stride = hp->n_heads * row_dim;
     const size_t out_stride = (size_t)hp->n_heads * hp->value_dim;
     struct mla_loop loop = {.f = f, .l = l, .b = b};

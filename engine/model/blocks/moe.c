@@ -118,7 +118,7 @@ static void trace_routes(struct forward *f, uint32_t il, const struct route *rou
 /* x += shared expert of h, whose gate and up are done. */
 static void add_shared(struct forward *f, uint32_t il, const struct block *b)
 {
-    const struct layer *l = &f->m->layers[il];
+    const struct layer *l = f->layer;
     const struct linear down = {&l->down_shexp, NULL, f->delta, f->hp->n_embd};
     activate_rows(f, f->gate, f->up, f->hp->shared_ff, b->n);
     linear_group(f, f->gate, f->hp->shared_ff, b->n, &down, 1);
@@ -129,7 +129,7 @@ static void add_shared(struct forward *f, uint32_t il, const struct block *b)
 void block_moe(struct forward *f, uint32_t il, const struct block *b)
 {
     const struct hparams *hp = f->hp;
-    const struct layer *l = &f->m->layers[il];
+    const struct layer *l = f->layer;
     size_t width = expert_width(hp);
     float *in = f->moe.in + b->first * width;
     struct route_loop loop = {
@@ -206,7 +206,7 @@ static void begin_batch(struct moe_batch *b, struct forward *f, uint32_t il, uin
                         uint32_t n)
 {
     b->f = f;
-    b->layer = &f->m->layers[il];
+    b->layer = f->layer;
     b->from = from;
     b->pairs = f->moe.pairs + from;
     b->n = batch_length(&f->moe, b->pairs, n - from);
@@ -400,7 +400,7 @@ int moe_visit(struct forward *f, uint32_t il, uint32_t n_rows, struct error *e)
 
 void moe_finish(struct forward *f, uint32_t il, const struct block *b)
 {
-    const struct layer *l = &f->m->layers[il];
+    const struct layer *l = f->layer;
     size_t width = expert_width(f->hp);
     float *out = f->moe.out + b->first * width;
     const struct linear up = {&l->routed_up, NULL, f->delta, f->hp->n_embd};
