@@ -68,6 +68,10 @@ static uint64_t scratch_bytes(const struct plan_input *in, uint32_t slots, uint3
            whole_pages(plan_step_bytes(o.max_rows, in->model->hp.n_vocab));
 }
 
+/* Of the experts' memory, what rows of a step may take: one part of so many. In blocks of so many rows. */
+#define SPAN_SHARE 8
+#define SPAN_STEP 64u
+
 /* What is left for requests that are read, while experts take all they can. */
 #define REQUESTS_BYTES ((uint64_t)64 << 20)
 
@@ -91,26 +95,64 @@ static uint64_t most_experts(const struct model *m, uint64_t bytes)
     return low;
 }
 
+/* What the terms so far leave for slots. */
+static uint64_t left_for_experts(const struct engine_plan *p)
+{
+    if (p->limit_bytes == 0)
+        return UINT64_MAX;
+    const uint64_t left = p->limit_bytes - MIN_OF(p->limit_bytes, p->total_bytes);
+    return left - MIN_OF(REQUESTS_BYTES, left / 8);
+}
+
 /* Experts get what the other terms leave: all of them where nothing limits. */
 static void lay_out_experts(struct engine_plan *p, const struct model *m)
 {
-    p->expert_count = p->expert_slots = m->n_experts;
-    if (m->n_experts > 0 && p->limit_bytes > 0) {
-        const uint64_t left = p->limit_bytes - MIN_OF(p->limit_bytes, p->total_bytes);
-        p->expert_slots = most_experts(m, left - MIN_OF(REQUESTS_BYTES, left / 8));
-        p->expert_slots = MAX_OF(p->expert_slots, least_experts(m));
-    }
+    p->expert_count = m->n_experts;
+    p->expert_slots = most_experts(m, left_for_experts(p));
+    p->expert_slots = MAX_OF(p->expert_slots, least_experts(m));
     p->experts_bytes = model_experts_bytes(m, p->expert_slots);
     p->total_bytes += p->experts_bytes;
 }
 
-/* Every term for that many slots and positions. */
-static void lay_out(struct engine_plan *p, const struct plan_input *in, uint32_t slots,
-                    uint32_t ctx)
+/* Bytes that rows beyond the default may take; plan.h says why. */
+static uint64_t span_allowance(const struct engine_plan *p, const struct plan_input *in,
+                               uint32_t slots)
+{
+    const uint64_t all = model_experts_bytes(in->model, in->model->n_experts);
+    const uint64_t least = model_experts_bytes(in->model, least_experts(in->model));
+    const uint64_t left = left_for_experts(p);
+    if (left >= all)
+        return MIN_OF(all / SPAN_SHARE, left - all);
+    const uint64_t short_span = scratch_bytes(in, slots, PLAN_LEAST_SPAN) - p->scratch_bytes;
+    return MAX_OF(left / SPAN_SHARE, MIN_OF(short_span, left - MIN_OF(left, least)));
+}
+
+/* Makes the steps longer where experts are read: by whole blocks of rows, as far as the allowance goes. */
+static void lengthen_span(struct engine_plan *p, const struct plan_input *in, uint32_t slots)
+{
+    const uint64_t least = p->scratch_bytes, allowed = least + span_allowance(p, in, slots);
+    uint32_t low = p->chunk / SPAN_STEP;
+    uint32_t high = MAX_OF(low, MIN_OF(p->ctx, PLAN_MAX_CHUNK) / SPAN_STEP);
+    while (low < high) {
+        const uint32_t middle = low + (high - low + 1) / 2;
+        if (scratch_bytes(in, slots, middle * SPAN_STEP) <= allowed)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    p->chunk = low * SPAN_STEP;
+    p->scratch_bytes = scratch_bytes(in, slots, p->chunk);
+    p->total_bytes += p->scratch_bytes - least;
+}
+
+/* Every term but the experts, for that many slots and positions and steps of the default length. */
+static void lay_out_others(struct engine_plan *p, const struct plan_input *in, uint32_t slots,
+                           uint32_t ctx)
 {
     const struct kv_shape shape = model_kv_shape(in->model, in->exact);
     p->slots = slots;
     p->ctx = ctx;
+    p->chunk = in->chunk ? in->chunk : PLAN_DEFAULT_CHUNK;
     p->logits = max_logits(in, slots, p->chunk);
     p->process_bytes = in->process_bytes;
     p->trunk_bytes = whole_pages(in->model->trunk_bytes);
@@ -120,10 +162,18 @@ static void lay_out(struct engine_plan *p, const struct plan_input *in, uint32_t
     p->io_bytes = MODEL_LOAD_BUFFER_BYTES;
     p->total_bytes = p->process_bytes + p->trunk_bytes + p->repacked_bytes + p->state_bytes +
                      p->scratch_bytes + p->io_bytes;
-    lay_out_experts(p, in->model);
     p->per_sequence_bytes = state_bytes(&shape, 1, ctx);
     p->per_token_bytes =
         kv_sequence_bytes(&shape, KV_PAGE) / KV_PAGE + sizeof(int32_t) + TEXT_BYTES;
+}
+
+static void lay_out(struct engine_plan *p, const struct plan_input *in, uint32_t slots,
+                    uint32_t ctx)
+{
+    lay_out_others(p, in, slots, ctx);
+    if (in->model->n_experts > 0 && in->chunk == 0)
+        lengthen_span(p, in, slots);
+    lay_out_experts(p, in->model);
     p->fits = p->limit_bytes == 0 || p->total_bytes <= p->limit_bytes;
 }
 
@@ -146,12 +196,10 @@ int plan_make(struct engine_plan *ret, const struct plan_input *in, struct error
         return error_set(e, ERROR_INVALID,
                          "ctx is %u, the model was made for %u positions; give %u or less", in->ctx,
                          n_ctx, n_ctx);
-    struct engine_plan p = {.limit_bytes = in->limit_bytes,
-                            .chunk = in->chunk ? in->chunk : PLAN_DEFAULT_CHUNK};
+    struct engine_plan p = {.limit_bytes = in->limit_bytes};
     const uint32_t ctx = in->ctx ? in->ctx : n_ctx;
-    lay_out(&p, in, 1, ctx);
-    p.smallest_bytes =
-        p.total_bytes - p.experts_bytes + model_experts_bytes(in->model, least_experts(in->model));
+    lay_out_others(&p, in, 1, ctx);
+    p.smallest_bytes = p.total_bytes + model_experts_bytes(in->model, least_experts(in->model));
     uint32_t slots = in->slots ? in->slots : PLAN_DEFAULT_SLOTS;
     lay_out(&p, in, slots, ctx);
     while (in->slots == 0 && !p.fits && slots > 1)
