@@ -117,14 +117,17 @@ void forward_free(struct forward *f)
 static void embed(struct forward *f, const struct step_row *rows, uint32_t n)
 {
     const struct tensor *t = &f->m->token_embd;
-    uint32_t half = f->hp->rope.n_rot / 2;
     for (uint32_t r = 0; r < n; r++) {
         const char *row = (const char *)t->data + (size_t)rows[r].token * t->row_bytes;
         t->quant->decode(row, f->residual + (size_t)r * f->hp->n_embd, f->hp->n_embd);
-        if (!f->hp->rope.none)
-            rope_angles(f, rows[r].position, f->rope_cos + (size_t)r * half,
-                        f->rope_sin + (size_t)r * half);
     }
+}
+
+static void turn(struct forward *f, const struct step_row *rows, uint32_t n)
+{
+    const size_t half = f->hp->rope.n_rot / 2;
+    for (uint32_t r = 0; !f->hp->rope.none && r < n; r++)
+        rope_angles(f, rows[r].position, f->rope_cos + r * half, f->rope_sin + r * half);
 }
 
 static int check_rows(const struct forward *f, const struct step_row *rows, uint32_t n,
@@ -190,31 +193,66 @@ static void mix_output(struct forward *f, uint32_t il, const struct block *b)
     memcpy(b->x, mixed, b->n * f->hp->n_embd * sizeof(*mixed));
 }
 
-int forward_step(struct forward *f, const struct step_row *rows, uint32_t n_rows, struct error *e)
+/* All rows through one layer. */
+static int run_layer(struct forward *f, uint32_t il, const struct step_row *rows, uint32_t n_rows,
+                     struct error *e)
 {
-    const struct hparams *hp = f->hp;
-    int rc = check_rows(f, rows, n_rows, e);
-    if (rc != 0)
-        return rc;
-    embed(f, rows, n_rows);
-    for (uint32_t il = 0; il < hp->n_layers; il++) {
+    f->layer = &f->m->layers[il];
+    for_blocks(f, rows, n_rows, il, f->m->arch->layer);
+    if (f->layer->parts & PART_MOE) {
+        int rc = moe_visit(f, il, n_rows, e);
+        if (rc != 0)
+            return rc;
+        for_blocks(f, rows, n_rows, il, moe_finish);
+    }
+    trace_rows(f, "l_out", il, f->residual, f->hp->n_embd, n_rows);
+    return 0;
+}
+
+/* The layers that are left, and what comes after them. */
+static int run(struct forward *f, const struct step_row *rows, uint32_t n_rows, struct error *e)
+{
+    const uint32_t n_layers = f->hp->n_layers;
+    for (; f->reached < n_layers; f->reached++) {
         if (f->o.interrupted && f->o.interrupted(f->o.interrupted_context))
-            return error_set(e, ERROR_INTERRUPTED, "stopped at layer %u of %u", il, hp->n_layers);
-        f->layer = &f->m->layers[il];
-        for_blocks(f, rows, n_rows, il, f->m->arch->layer);
-        if (f->layer->parts & PART_MOE) {
-            rc = moe_visit(f, il, n_rows, e);
-            if (rc != 0)
-                return rc;
-            for_blocks(f, rows, n_rows, il, moe_finish);
-        }
-        trace_rows(f, "l_out", il, f->residual, hp->n_embd, n_rows);
+            return error_set(e, ERROR_INTERRUPTED, "stopped at layer %u of %u", f->reached,
+                             n_layers);
+        int rc = run_layer(f, f->reached, rows, n_rows, e);
+        if (rc != 0)
+            return rc;
     }
     if (f->m->output_res.data)
-        for_blocks(f, rows, n_rows, hp->n_layers, mix_output);
+        for_blocks(f, rows, n_rows, n_layers, mix_output);
     head(f, rows, n_rows);
     /* What was read while the file was being written to must not become a token. */
     return f->o.experts ? gguf_unchanged(f->m->gguf, e) : 0;
+}
+
+int forward_step(struct forward *f, const struct step_row *rows, uint32_t n_rows, struct error *e)
+{
+    int rc = check_rows(f, rows, n_rows, e);
+    if (rc != 0)
+        return rc;
+    f->reached = 0;
+    embed(f, rows, n_rows);
+    turn(f, rows, n_rows);
+    return run(f, rows, n_rows, e);
+}
+
+int forward_resume(struct forward *f, const struct step_row *rows, uint32_t n_rows, uint32_t layer,
+                   struct error *e)
+{
+    int rc = check_rows(f, rows, n_rows, e);
+    if (rc != 0)
+        return rc;
+    f->reached = layer;
+    turn(f, rows, n_rows);
+    return run(f, rows, n_rows, e);
+}
+
+uint32_t forward_layer(const struct forward *f)
+{
+    return f->reached;
 }
 
 const float *forward_logits(const struct forward *f, uint32_t i)

@@ -81,6 +81,8 @@ void step_kit_open(struct step_kit *k, const char *path, const struct step_kit_o
                                        .exact = !o->isa,
                                        .max_rows = o->max_rows,
                                        .max_logits = o->max_logits,
+                                       .interrupted = o->interrupted,
+                                       .interrupted_context = o->interrupted_context,
                                        .trace = o->trace,
                                        .trace_context = o->trace_context};
     CHECK_OK(forward_new(&k->forward, &fo, &e), &e);

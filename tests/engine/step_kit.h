@@ -27,6 +27,8 @@ struct step_kit_options {
     void (*trace)(void *context, const char *name, uint32_t layer, const float *x, size_t n_cols,
                   uint32_t n_rows);
     void *trace_context;
+    bool (*interrupted)(void *context);
+    void *interrupted_context;
 };
 void step_kit_open(struct step_kit *k, const char *path, const struct step_kit_options *o);
 void step_kit_close(struct step_kit *k);

@@ -117,6 +117,7 @@ struct forward {
 
     float *logits; /* [max_logits][n_vocab] */
     uint32_t n_logits;
+    uint32_t reached; /* the layer that the step is at, or was interrupted before */
 };
 
 /* Rows [first, first + n) of the running step. */
@@ -229,6 +230,9 @@ const float *residual_mix(struct forward *f, uint32_t il, uint32_t n_begun, cons
                           const struct tensor *w);
 void residual_bank(struct forward *f, uint32_t il, const struct block *b);
 void residual_lay_out(struct forward *f, struct layout *l, size_t block);
+/* Checkpoints that a row has after the first n_begun layers had their turn; where its first is. */
+uint32_t residual_begun(const struct hparams *hp, uint32_t n_begun);
+float *residual_checkpoints(const struct forward *f, size_t row);
 
 /* The halves of a layer, each the block that its parts name; and both, as most architectures have them. */
 void layer_attention(struct forward *f, uint32_t il, const struct block *b);

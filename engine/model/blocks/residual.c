@@ -19,9 +19,14 @@ struct mix_loop {
     uint32_t n_sources; /* checkpoints, and the stream itself */
 };
 
+uint32_t residual_begun(const struct hparams *hp, uint32_t n_begun)
+{
+    return hp->attn_res_block && n_begun ? (n_begun - 1) / hp->attn_res_block + 1 : 0;
+}
+
 static uint32_t n_checkpoints(const struct hparams *hp)
 {
-    return hp->attn_res_block ? (hp->n_layers - 1) / hp->attn_res_block + 1 : 0;
+    return residual_begun(hp, hp->n_layers);
 }
 
 void residual_lay_out(struct forward *f, struct layout *l, size_t block)
@@ -34,10 +39,14 @@ void residual_lay_out(struct forward *f, struct layout *l, size_t block)
     f->res.normed = layout_take(l, n ? (size_t)f->n_threads * hp->n_embd : 0, fl);
 }
 
+float *residual_checkpoints(const struct forward *f, size_t row)
+{
+    return f->res.checkpoints + row * n_checkpoints(f->hp) * f->hp->n_embd;
+}
+
 static float *checkpoint(const struct forward *f, const struct block *b, size_t r, uint32_t which)
 {
-    return f->res.checkpoints +
-           ((b->first + r) * n_checkpoints(f->hp) + which) * (size_t)f->hp->n_embd;
+    return residual_checkpoints(f, b->first + r) + (size_t)which * f->hp->n_embd;
 }
 
 /* Product with w of x / rms(x); eight lanes of columns mod 8 in f64, summed in ascending order. */
@@ -89,9 +98,8 @@ static void mix_range(void *context, size_t first, size_t last, int thread)
 const float *residual_mix(struct forward *f, uint32_t il, uint32_t n_begun, const struct block *b,
                           const struct tensor *w)
 {
-    const uint32_t size = f->hp->attn_res_block;
     struct mix_loop loop = {
-        .f = f, .b = b, .w = w->data, .n_sources = (n_begun + size - 1) / size + 1};
+        .f = f, .b = b, .w = w->data, .n_sources = residual_begun(f->hp, n_begun) + 1};
     if (n_begun == 0) {
         memcpy(f->res.mixed, b->x, b->n * f->hp->n_embd * sizeof(float));
         return f->res.mixed;
