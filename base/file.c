@@ -55,19 +55,26 @@ static enum file_fault next_fault(void)
     return (enum file_fault)atomic_load(&fault_kind);
 }
 
-/* pread(2), or read(2) where offset is negative. An injected short read looks like a cut file. */
-static ssize_t read_once(int fd, void *out, size_t n, int64_t offset)
+/* What a read gave, or what is to be taken for it: bytes, or -errno. A short one looks like a cut file. */
+static int64_t read_faulted(int64_t got)
 {
     enum file_fault fault = next_fault();
-    if (fault == FILE_FAULT_EIO) {
-        errno = EIO;
-        return -1;
-    }
+    if (fault == FILE_FAULT_EIO)
+        return -EIO;
+    return fault == FILE_FAULT_SHORT && got > 0 ? got / 2 : got;
+}
+
+static ssize_t read_once(int fd, void *out, size_t n)
+{
     ssize_t got;
     do {
-        got = offset < 0 ? read(fd, out, n) : pread(fd, out, n, (off_t)offset);
+        got = read(fd, out, n);
     } while (got < 0 && errno == EINTR);
-    return fault == FILE_FAULT_SHORT ? got / 2 : got;
+    const int64_t taken = read_faulted(got < 0 ? -errno : got);
+    if (taken >= 0)
+        return (ssize_t)taken;
+    errno = (int)-taken;
+    return -1;
 }
 
 /* Whether a step of writing (write, fsync, rename) is to fail; errno tells how. */
@@ -110,12 +117,26 @@ static int open_failed(const char *path, int sys, struct error *e)
     return error_sys(e, code, sys, "%s", path);
 }
 
-/* Takes over fd: closed when this fails. */
 static int64_t written_ns(const struct stat *st)
 {
     return (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
 }
 
+/* What direct reads of it must be whole multiples of: as the file system says, where it does. */
+static uint32_t direct_align(int fd)
+{
+#ifdef STATX_DIOALIGN
+    struct statx x;
+    if (statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &x) == 0 && x.stx_mask & STATX_DIOALIGN) {
+        const uint32_t align = MAX_OF(x.stx_dio_offset_align, x.stx_dio_mem_align);
+        if (align >= 512 && align <= FILE_DIRECT_ALIGN && FILE_DIRECT_ALIGN % align == 0)
+            return align;
+    }
+#endif
+    return FILE_DIRECT_ALIGN;
+}
+
+/* Takes over fd: closed when this fails. */
 static int adopt(struct file *f, int fd, bool direct, const char *path, struct error *e)
 {
     struct stat st;
@@ -136,6 +157,7 @@ static int adopt(struct file *f, int fd, bool direct, const char *path, struct e
     }
     *f = (struct file){.fd = fd,
                        .direct = direct,
+                       .align = direct ? direct_align(fd) : FILE_DIRECT_ALIGN,
                        .size = (uint64_t)st.st_size,
                        .device = (uint64_t)st.st_dev,
                        .inode = (uint64_t)st.st_ino,
@@ -214,25 +236,47 @@ static int short_read(const char *path, uint64_t offset, uint64_t got, uint64_t 
                      path, got, want, offset);
 }
 
-/*
- * Reads until `enough` bytes of `n` are there; the end of the file may cut what lies beyond them.
- * A direct read can stop anywhere; it goes on from the last aligned position.
- */
-static int read_span(const struct file *f, char *out, size_t n, size_t enough, uint64_t offset,
-                     struct error *e)
+static size_t block_of(const struct file *f)
 {
-    size_t done = 0;
-    while (done < enough) {
-        size_t from = f->direct ? done / FILE_DIRECT_ALIGN * FILE_DIRECT_ALIGN : done;
-        ssize_t got = read_once(f->fd, out + from, n - from, (int64_t)(offset + from));
-        if (got < 0)
-            return error_sys(e, ERROR_IO, errno, "%s: reading %zu bytes at offset %" PRIu64,
-                             f->path, n - from, offset + from);
-        if (from + (size_t)got <= done)
-            return short_read(f->path, offset, done, enough, e);
-        done = from + (size_t)got;
-    }
+    return f->direct ? f->align : 1;
+}
+
+struct file_piece file_span_next(const struct file *f, const struct file_span *s)
+{
+    const size_t from = s->done / block_of(f) * block_of(f);
+    return (struct file_piece){s->out + from, s->n - from, s->start + from};
+}
+
+int file_span_took(const struct file *f, struct file_span *s, int64_t got, struct error *e)
+{
+    const struct file_piece p = file_span_next(f, s);
+    const size_t from = (size_t)(p.offset - s->start);
+    got = got == -EINTR ? got : read_faulted(got);
+    if (got == -EINTR)
+        return 1;
+    if (got < 0)
+        return error_sys(e, ERROR_IO, (int)-got, "%s: reading %zu bytes at offset %" PRIu64,
+                         f->path, p.n, p.offset);
+    if (from + (size_t)got <= s->done)
+        return short_read(f->path, s->start + s->skip, s->done - MIN_OF(s->done, s->skip),
+                          s->enough - s->skip, e);
+    s->done = from + (size_t)got;
+    if (s->done < s->enough)
+        return 1;
+    if (s->forget)
+        file_forget(f, s->n, s->start);
     return 0;
+}
+
+static int read_span(const struct file *f, struct file_span *s, struct error *e)
+{
+    int rc;
+    do {
+        const struct file_piece p = file_span_next(f, s);
+        const ssize_t got = pread(f->fd, p.out, p.n, (off_t)p.offset);
+        rc = file_span_took(f, s, got < 0 ? -errno : got, e);
+    } while (rc > 0);
+    return rc;
 }
 
 /* Refuses what lies beyond the end before anything is read, so that sums cannot overflow. */
@@ -245,33 +289,46 @@ static int check_inside(const struct file *f, size_t n, uint64_t offset, struct 
 int file_read_at(const struct file *f, void *out, size_t n, uint64_t offset, struct error *e)
 {
     assert(!f->direct);
+    struct file_span s = {.out = out, .n = n, .enough = n, .start = offset};
     int rc = check_inside(f, n, offset, e);
-    return rc < 0 ? rc : read_span(f, out, n, n, offset, e);
+    return rc < 0 || n == 0 ? rc : read_span(f, &s, e);
 }
 
 size_t file_direct_span(uint64_t offset, size_t n)
 {
     uint64_t start = offset / FILE_DIRECT_ALIGN * FILE_DIRECT_ALIGN;
-    return (size_t)(ALIGN_UP(offset + n, FILE_DIRECT_ALIGN) - start);
+    return (size_t)(ALIGN_UP(offset + n, (uint64_t)FILE_DIRECT_ALIGN) - start);
+}
+
+size_t file_direct_bytes(const struct file *f, uint64_t offset, size_t n)
+{
+    return (size_t)(ALIGN_UP(offset + n, (uint64_t)f->align) - offset / f->align * f->align);
+}
+
+int file_span_begin(struct file_span *s, const struct file *f, void *out, size_t n, uint64_t offset,
+                    struct error *e)
+{
+    const uint64_t start = offset / f->align * f->align;
+    assert((uintptr_t)out % FILE_DIRECT_ALIGN == 0);
+    *s = (struct file_span){.out = (char *)out + start % FILE_DIRECT_ALIGN,
+                            .n = file_direct_bytes(f, offset, n),
+                            .skip = (size_t)(offset - start),
+                            .enough = (size_t)(offset - start) + n,
+                            .start = start,
+                            .forget = !f->direct};
+    return check_inside(f, n, offset, e);
 }
 
 int file_read_direct(const struct file *f, void *out, size_t n, uint64_t offset, void **ret_first,
                      struct error *e)
 {
-    assert((uintptr_t)out % FILE_DIRECT_ALIGN == 0);
-    int rc = check_inside(f, n, offset, e);
-    if (rc < 0)
-        return rc;
-    uint64_t start = offset / FILE_DIRECT_ALIGN * FILE_DIRECT_ALIGN;
-    size_t span = file_direct_span(offset, n);
-    size_t skip = (size_t)(offset - start);
-    rc = read_span(f, out, span, skip + n, start, e);
-    if (rc < 0)
-        return rc;
-    if (!f->direct)
-        posix_fadvise(f->fd, (off_t)start, (off_t)span, POSIX_FADV_DONTNEED);
-    *ret_first = (char *)out + skip;
-    return 0;
+    struct file_span s;
+    int rc = file_span_begin(&s, f, out, n, offset, e);
+    if (rc == 0 && n > 0)
+        rc = read_span(f, &s, e);
+    if (rc == 0)
+        *ret_first = s.out + s.skip;
+    return rc;
 }
 
 /* Appends until the end of fd; `known` is the size that fstat told, 0 for pipes and /proc. */
@@ -281,7 +338,7 @@ static int read_to_end(int fd, const char *path, uint64_t known, size_t max, str
     char chunk[16384];
     size_t total = 0;
     for (;;) {
-        ssize_t got = read_once(fd, chunk, sizeof(chunk), -1);
+        ssize_t got = read_once(fd, chunk, sizeof(chunk));
         if (got < 0)
             return error_sys(e, ERROR_IO, errno, "%s: reading at offset %zu", path, total);
         if (got == 0)

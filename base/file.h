@@ -18,7 +18,8 @@
 /* An open file for reading, buffered or direct. */
 struct file {
     int fd;
-    bool direct; /* O_DIRECT holds: offsets, sizes and memory are aligned by file_read_direct */
+    bool direct;    /* O_DIRECT holds: offsets, sizes and memory are aligned by file_read_direct */
+    uint32_t align; /* of direct reads, at most FILE_DIRECT_ALIGN */
     uint64_t size;
     uint64_t device, inode;
     int64_t written_ns; /* when its bytes last changed, as the file system says */
@@ -40,13 +41,38 @@ int file_unchanged(const struct file *f, struct error *e);
 /* Exactly n bytes at offset, or an error. Buffered files only. */
 int file_read_at(const struct file *f, void *out, size_t n, uint64_t offset, struct error *e);
 /*
- * Reads [offset, offset + n) rounded outwards to FILE_DIRECT_ALIGN into `out` (aligned; at least
- * file_direct_span(offset, n) bytes) and gives where the first wanted byte stands. Works on buffered
- * files too.
+ * Reads [offset, offset + n), rounded outwards to f->align, into `out` (aligned to FILE_DIRECT_ALIGN;
+ * at least file_direct_span(offset, n) bytes). The first wanted byte stands at out + offset %
+ * FILE_DIRECT_ALIGN. Works on buffered files too, and lets their page cache go.
  */
 int file_read_direct(const struct file *f, void *out, size_t n, uint64_t offset, void **ret_first,
                      struct error *e);
+/* Room for that read of any file; and the bytes it is of this one. */
 size_t file_direct_span(uint64_t offset, size_t n);
+size_t file_direct_bytes(const struct file *f, uint64_t offset, size_t n);
+
+/*
+ * The same in pieces, for who reads by other means than pread(2): file_span_next says what to read,
+ * file_span_took takes what came of it (bytes, or -errno) and answers 1 when there is more to read, 0
+ * when all is there, or a negative code. A read may stop anywhere: it goes on from the last aligned
+ * position.
+ */
+struct file_span {
+    char *out;
+    size_t n, enough; /* bytes up to the last one that is wanted; the file may end beyond it */
+    size_t skip, done;
+    uint64_t start;
+    bool forget;
+};
+struct file_piece {
+    void *out;
+    size_t n;
+    uint64_t offset;
+};
+int file_span_begin(struct file_span *s, const struct file *f, void *out, size_t n, uint64_t offset,
+                    struct error *e);
+struct file_piece file_span_next(const struct file *f, const struct file_span *s);
+int file_span_took(const struct file *f, struct file_span *s, int64_t got, struct error *e);
 
 /* The whole file, at most max bytes (ERROR_INVALID with both figures beyond). */
 int file_read_all(const char *path, size_t max, struct buf *out, struct error *e);

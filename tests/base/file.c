@@ -1,6 +1,7 @@
 #include "base/file.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -70,6 +71,9 @@ static void check_direct(const struct file *f, void *block, size_t size)
             }
             CHECK_OK(file_read_direct(f, block, n, offsets[o], &first, &e), &e);
             CHECK_INT((char *)first - (char *)block, offsets[o] % FILE_DIRECT_ALIGN);
+            CHECK_INT(file_direct_bytes(f, offsets[o], n),
+                      (offsets[o] + n + f->align - 1) / f->align * f->align -
+                          offsets[o] / f->align * f->align);
             CHECK(is_sample(first, n, offsets[o]));
         }
     }
@@ -97,6 +101,40 @@ TEST(file_reads_direct_wherever_it_is)
     struct file f = {0};
     CHECK_OK(file_open(&f, "plain", &e), &e);
     check_direct(&f, block, size);
+    file_close(&f);
+    free(block);
+}
+
+/* What reads otherwise than with pread sees: pieces that stop anywhere, at most a block read twice. */
+TEST(file_spans_go_on_where_a_read_stopped)
+{
+    static const size_t size = 20481, offset = 5000, n = 9000;
+    char *block = aligned_alloc(FILE_DIRECT_ALIGN, 8 * FILE_DIRECT_ALIGN);
+    struct error e = {0};
+    struct file f = {0};
+    struct file_span s;
+    write_file("data", size);
+    CHECK_OK(file_open_direct(&f, "data", &e), &e);
+    for (int64_t step = f.align + 1; step < 9000; step += 700) {
+        int rc = file_span_begin(&s, &f, block, n, offset, &e);
+        CHECK_OK(rc, &e);
+        memset(block, 0, 8 * FILE_DIRECT_ALIGN);
+        CHECK_INT(file_span_took(&f, &s, -EINTR, &e), 1);
+        for (rc = 1; rc > 0;) {
+            const struct file_piece p = file_span_next(&f, &s);
+            CHECK(!f.direct || (p.offset % f.align == 0 && p.n % f.align == 0));
+            const ssize_t got = pread(f.fd, p.out, p.n, (off_t)p.offset);
+            CHECK(got > 0);
+            rc = file_span_took(&f, &s, MIN_OF((int64_t)got, step), &e);
+        }
+        CHECK_OK(rc, &e);
+        CHECK(is_sample(block + offset % FILE_DIRECT_ALIGN, n, offset));
+    }
+    CHECK_OK(file_span_begin(&s, &f, block, n, offset, &e), &e);
+    CHECK_ERROR(file_span_took(&f, &s, -EIO, &e), &e, ERROR_IO, "data: reading ");
+    CHECK_ERROR(file_span_took(&f, &s, 0, &e), &e, ERROR_IO,
+                "data: read 0 of 9000 bytes at offset 5000: the file ends there");
+    CHECK_ERROR(file_span_begin(&s, &f, block, n, 15000, &e), &e, ERROR_IO, "read 5481 of 9000");
     file_close(&f);
     free(block);
 }
