@@ -44,7 +44,7 @@ CFLAGS ?=
 CFLAGS_ALL = -std=c11 -D_GNU_SOURCE -I. $(OPT_$(FLAVOUR)) -ffp-contract=off -fno-math-errno \
   -fno-strict-aliasing -DCJSON_HIDE_SYMBOLS $(WARN) $(ISA_FLAGS) $(OPENMP_$(PARALLEL)) $(EXTRA) $(CFLAGS)
 LDLIBS_ALL = $(OPT_$(FLAVOUR)) $(OPENMP_$(PARALLEL)) -pthread $(LDFLAGS) \
-  -lsqlite3 -lcjson -luuid -lpcre2-8 -lmd -lm
+  -lsqlite3 -lcjson -luuid -lpcre2-8 -lmd -luring -lm
 
 # How much the sanitizers, or an emulator, stretch the tests' time limits.
 TEST_TIME_SCALE := $(if $(CROSS),10,$(if $(filter release,$(FLAVOUR)),1,6))

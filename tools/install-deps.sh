@@ -20,6 +20,7 @@ build   libcjson-dev          libcjson-dev
 build   uuid-dev              uuid-dev
 build   libpcre2-dev          libpcre2-dev
 build   libmd-dev             libmd-dev
+build   liburing-dev          liburing-dev
 demo    python3               python3
 demo    python3-venv          python3-venv
 demo    ca-certificates       ca-certificates
@@ -38,6 +39,7 @@ aarch64 libcjson-dev:arm64    libcjson-dev:arm64
 aarch64 uuid-dev:arm64        uuid-dev:arm64
 aarch64 libpcre2-dev:arm64    libpcre2-dev:arm64
 aarch64 libmd-dev:arm64       libmd-dev:arm64
+aarch64 liburing-dev:arm64    liburing-dev:arm64
 '
 
 [ $# -gt 0 ] || set -- build

@@ -73,7 +73,7 @@ static struct slots shape_of(const struct expert_layer *layers, uint32_t n_layer
     return s;
 }
 
-static size_t extent_bytes(const struct slots *s, uint32_t i)
+size_t slots_extent_bytes(const struct slots *s, uint32_t i)
 {
     return (size_t)MIN_OF(s->per_extent, s->n - i * s->per_extent) * s->stride;
 }
@@ -102,7 +102,7 @@ int slots_open(struct slots *s, const struct expert_store_options *o, struct err
         s->free_list[s->n_free++] = s->n - 1 - i;
     for (uint32_t i = 0; rc == 0 && i < s->n_extents; i++) {
         void *extent = NULL;
-        rc = ledger_alloc(o->ledger, LEDGER_SLOTS, extent_bytes(s, i), "experts", &extent, e);
+        rc = ledger_alloc(o->ledger, LEDGER_SLOTS, slots_extent_bytes(s, i), "experts", &extent, e);
         s->extent[i] = extent;
     }
     return rc;
@@ -114,7 +114,7 @@ void slots_close(struct slots *s)
         return;
     for (uint32_t i = 0; i < s->n_extents; i++) {
         if (s->extent[i])
-            ledger_release(s->ledger, LEDGER_SLOTS, s->extent[i], extent_bytes(s, i));
+            ledger_release(s->ledger, LEDGER_SLOTS, s->extent[i], slots_extent_bytes(s, i));
     }
     ledger_release(s->ledger, LEDGER_SLOTS, s->block, s->block_bytes);
     s->block = NULL;

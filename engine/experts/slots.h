@@ -39,6 +39,7 @@ struct slots {
 
 int slots_open(struct slots *s, const struct expert_store_options *o, struct error *e);
 void slots_close(struct slots *s);
+size_t slots_extent_bytes(const struct slots *s, uint32_t extent);
 struct read_job *slots_queue(const struct slots *s);
 
 /* The slot of that expert, whatever its state; EXPERT_NO_SLOT: none. */

@@ -1,17 +1,15 @@
 #include "engine/experts/store.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "engine/experts/io.h"
 #include "engine/experts/slots.h"
-
-/* Reads in flight: enough for an SSD's queues; each thread has one. */
-#define READERS 8
 
 enum want_state { WANT_UNSTARTED, WANT_LEASED, WANT_SERVED, WANT_GIVEN_BACK };
 
@@ -30,15 +28,17 @@ struct expert_store {
     const void *check_context;
 
     pthread_mutex_t lock; /* of all below and of the slots' states */
-    pthread_cond_t work;  /* a read waits, or the end */
     pthread_cond_t done;  /* a slot is whole, or has failed */
-    pthread_t reader[READERS];
-    uint32_t n_readers;
-    bool ending;
+    struct io *io;        /* calls take_read and read_done */
+    struct io_extent *extents;
     struct read_job *queue; /* [cap] ring; every slot has at most its slices in it */
     size_t cap, head, n_queued;
+    uint32_t n_new;       /* queued since the readers were told */
+    uint32_t n_under_way; /* queued or in flight */
+    int64_t busy_since_us;
     struct expert_counters counters;
     struct error failure; /* the last one of a read */
+    char notice[2 * IO_NOTICE_BYTES];
 };
 
 /* ------------------------------------------------------------------ reading */
@@ -50,56 +50,78 @@ static void push(struct expert_store *s, uint32_t slot)
         assert(s->n_queued < s->cap);
         s->queue[(s->head + s->n_queued++) % s->cap] = (struct read_job){slot, i};
     }
+    if (s->n_under_way == 0)
+        s->busy_since_us = clock_mono_us();
+    s->n_under_way += n;
+    s->n_new += n;
     slots_loading(&s->slots, slot, n);
-    pthread_cond_broadcast(&s->work);
 }
 
-/* Where the matrix lands; the slot is in flight, so nobody else looks at it. */
-static int read_slice(struct expert_store *s, struct read_job job, struct error *e)
+/* Once for all that was pushed. */
+static void tell_readers(struct expert_store *s)
 {
-    const struct slot *slot = &s->slots.slot[job.slot];
-    const struct expert_slice *x = &slots_layer(&s->slots, job.slot)->slice[job.slice];
-    void *first;
-    int rc = file_read_direct(&s->files[x->shard], slots_place(&s->slots, job.slot, job.slice),
-                              x->bytes, x->offset + (uint64_t)slot->expert * x->bytes, &first, e);
-    if (rc == 0 && s->check)
-        rc = s->check(s->check_context, slot->layer, job.slice, first, e);
-    return rc == 0 ? 0 : error_wrap(e, "expert %u", slot->expert);
+    io_wake(s->io, s->n_new);
+    s->n_new = 0;
 }
 
-static void finish_read(struct expert_store *s, struct read_job job, int rc, const struct error *e)
+/* The slot is in flight, so nobody else looks at it. */
+static bool take_read(void *context, struct io_read *ret)
 {
-    const struct expert_slice *x = &slots_layer(&s->slots, job.slot)->slice[job.slice];
-    const uint64_t offset = x->offset + (uint64_t)s->slots.slot[job.slot].expert * x->bytes;
-    s->counters.bytes_read += file_direct_span(offset, x->bytes);
+    struct expert_store *s = context;
+    bool any;
+    pthread_mutex_lock(&s->lock);
+    any = s->n_queued > 0;
+    if (any) {
+        const struct read_job job = s->queue[s->head];
+        const struct expert_slice *x = &slots_layer(&s->slots, job.slot)->slice[job.slice];
+        const uint64_t expert = s->slots.slot[job.slot].expert;
+        s->head = (s->head + 1) % s->cap;
+        s->n_queued--;
+        *ret = (struct io_read){.tag = (uint64_t)job.slot << 32 | job.slice,
+                                .file = x->shard,
+                                .extent = job.slot / s->slots.per_extent,
+                                .offset = x->offset + expert * x->bytes,
+                                .bytes = x->bytes,
+                                .out = slots_place(&s->slots, job.slot, job.slice)};
+    }
+    pthread_mutex_unlock(&s->lock);
+    return any;
+}
+
+static void came_back(struct expert_store *s, const struct io_read *r)
+{
+    s->counters.reads++;
+    s->counters.bytes_read += file_direct_bytes(&s->files[r->file], r->offset, r->bytes);
+    if (--s->n_under_way == 0)
+        s->counters.busy_us += (uint64_t)(clock_mono_us() - s->busy_since_us);
+}
+
+static void settle(struct expert_store *s, const struct io_read *r, int rc, const struct error *e)
+{
     if (rc != 0) {
         s->failure = *e;
-        s->failures[x->shard]++;
+        s->failures[r->file]++;
     }
-    if (slots_slice_done(&s->slots, job.slot, rc == 0))
+    if (slots_slice_done(&s->slots, (uint32_t)(r->tag >> 32), rc == 0))
         pthread_cond_broadcast(&s->done);
 }
 
-static void *reader(void *context)
+/* The check looks at every byte, without the lock. */
+static void read_done(void *context, const struct io_read *r, int rc, const struct error *why)
 {
     struct expert_store *s = context;
+    struct error e = *why;
     pthread_mutex_lock(&s->lock);
-    for (;;) {
-        while (s->n_queued == 0 && !s->ending)
-            pthread_cond_wait(&s->work, &s->lock);
-        if (s->ending)
-            break;
-        struct error e = {0};
-        const struct read_job job = s->queue[s->head];
-        s->head = (s->head + 1) % s->cap;
-        s->n_queued--;
-        pthread_mutex_unlock(&s->lock);
-        int rc = read_slice(s, job, &e);
-        pthread_mutex_lock(&s->lock);
-        finish_read(s, job, rc, &e);
-    }
+    const struct slot slot = s->slots.slot[r->tag >> 32];
+    came_back(s, r);
     pthread_mutex_unlock(&s->lock);
-    return NULL;
+    if (rc == 0 && s->check)
+        rc = s->check(s->check_context, slot.layer, (uint32_t)r->tag, io_first(r), &e);
+    if (rc != 0)
+        rc = error_wrap(&e, "expert %u", slot.expert);
+    pthread_mutex_lock(&s->lock);
+    settle(s, r, rc, &e);
+    pthread_mutex_unlock(&s->lock);
 }
 
 /* ------------------------------------------------------------------ visits; the lock is held */
@@ -118,7 +140,7 @@ static void start_reads(struct expert_visit *v)
         if (!here)
             want->slot = slots_take(&s->slots, v->layer, v->ids[v->n_started]);
         if (want->slot == EXPERT_NO_SLOT)
-            return;
+            break;
         slots_lease(&s->slots, want->slot);
         want->state = WANT_LEASED;
         if (here)
@@ -126,6 +148,7 @@ static void start_reads(struct expert_visit *v)
         s->counters.misses++;
         push(s, want->slot);
     }
+    tell_readers(s);
 }
 
 static void give_back(struct expert_visit *v, bool all)
@@ -145,6 +168,7 @@ static int look_at_failure(struct expert_visit *v, struct expert_want *want, str
     struct expert_store *s = v->store;
     if (want->n_failures++ == 0) {
         push(s, want->slot);
+        tell_readers(s);
         return 0;
     }
     *e = s->failure;
@@ -234,6 +258,18 @@ void experts_end(struct expert_visit *v)
 
 /* ------------------------------------------------------------------ opening */
 
+static void take_notice(struct expert_store *s)
+{
+    uint32_t i = 0;
+    while (i < s->n_shards && s->files[i].direct)
+        i++;
+    snprintf(s->notice, sizeof(s->notice), "%s%s%s", io_notice(s->io),
+             *io_notice(s->io) && i < s->n_shards ? "; " : "",
+             i < s->n_shards ? "the model's file system refuses direct reads: they go through the "
+                               "page cache, which is told to forget them"
+                             : "");
+}
+
 static int open_files(struct expert_store *s, const struct expert_store_options *o, struct error *e)
 {
     s->files = mem_array(o->n_shards, sizeof(*s->files));
@@ -251,14 +287,24 @@ static int open_files(struct expert_store *s, const struct expert_store_options 
     return rc;
 }
 
-static int start_readers(struct expert_store *s, struct error *e)
+static int start_readers(struct expert_store *s, const struct expert_store_options *o,
+                         struct error *e)
 {
-    for (; s->n_readers < READERS; s->n_readers++) {
-        int rc = pthread_create(&s->reader[s->n_readers], NULL, reader, s);
-        if (rc != 0)
-            return error_sys(e, ERROR_NOMEM, rc, "starting the threads that read experts");
-    }
-    return 0;
+    const struct slots *slots = &s->slots;
+    s->extents = mem_array(slots->n_extents, sizeof(*s->extents));
+    if (!s->extents)
+        return error_set(e, ERROR_NOMEM, "no memory for the places of experts");
+    for (uint32_t i = 0; i < slots->n_extents; i++)
+        s->extents[i] = (struct io_extent){slots->extent[i], slots_extent_bytes(slots, i)};
+    const struct io_options io = {.way = o->io,
+                                  .files = s->files,
+                                  .n_files = s->n_shards,
+                                  .extents = s->extents,
+                                  .n_extents = slots->n_extents,
+                                  .take = take_read,
+                                  .done = read_done,
+                                  .context = s};
+    return io_open(&s->io, &io, e);
 }
 
 int experts_open(struct expert_store **ret, const struct expert_store_options *o, struct error *e)
@@ -267,7 +313,6 @@ int experts_open(struct expert_store **ret, const struct expert_store_options *o
     if (!s)
         return error_set(e, ERROR_NOMEM, "experts: no memory for their directory");
     pthread_mutex_init(&s->lock, NULL);
-    pthread_cond_init(&s->work, NULL);
     pthread_cond_init(&s->done, NULL);
     int rc = slots_open(&s->slots, o, e);
     if (rc == 0) {
@@ -278,11 +323,12 @@ int experts_open(struct expert_store **ret, const struct expert_store_options *o
         rc = open_files(s, o, e);
     }
     if (rc == 0)
-        rc = start_readers(s, e);
+        rc = start_readers(s, o, e);
     if (rc != 0) {
         experts_close(s);
         return rc;
     }
+    take_notice(s);
     *ret = s;
     return 0;
 }
@@ -291,18 +337,13 @@ void experts_close(struct expert_store *s)
 {
     if (!s)
         return;
-    pthread_mutex_lock(&s->lock);
-    s->ending = true;
-    pthread_cond_broadcast(&s->work);
-    pthread_mutex_unlock(&s->lock);
-    for (uint32_t i = 0; i < s->n_readers; i++)
-        pthread_join(s->reader[i], NULL);
+    io_close(s->io);
     for (uint32_t i = 0; i < s->n_shards; i++)
         file_close(&s->files[i]);
     slots_close(&s->slots);
     pthread_cond_destroy(&s->done);
-    pthread_cond_destroy(&s->work);
     pthread_mutex_destroy(&s->lock);
+    mem_free(s->extents);
     mem_free(s->failures);
     mem_free(s->files);
     mem_free(s);
@@ -315,4 +356,14 @@ void experts_counters(struct expert_store *s, struct expert_counters *ret)
     for (uint32_t i = 0; i < s->n_shards; i++)
         ret->worst_file_failures = MAX_OF(ret->worst_file_failures, s->failures[i]);
     pthread_mutex_unlock(&s->lock);
+}
+
+const char *experts_io(const struct expert_store *s)
+{
+    return io_name(s->io);
+}
+
+const char *experts_io_notice(const struct expert_store *s)
+{
+    return s->notice;
 }

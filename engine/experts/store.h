@@ -1,8 +1,8 @@
 /*
  * Routed experts of a model that need not fit into memory: slots, reads from the files, visits.
  *
- * Owns the slots (extents of at most 256 MiB from the ledger), the threads that read into them, the
- * open files and the table of who is where. A slot holds all matrices of one expert of one layer, read
+ * Owns the slots (extents of at most 256 MiB from the ledger), the reads into them (io.h), the open
+ * files and the table of who is where. A slot holds all matrices of one expert of one layer, read
  * with direct I/O straight to where they are used.
  *
  * A visit serves the distinct experts that one batch of rows of one layer wants:
@@ -22,7 +22,7 @@
  * fails the visit with file, offset and cause. Nothing spins: who waits blocks. Finding and evicting
  * cost the same whatever the number of slots.
  *
- * experts_* are called by one thread; the readers are the store's own.
+ * experts_* are called by one thread; those that read are the store's own.
  */
 #ifndef ENGINE_EXPERTS_STORE_H
 #define ENGINE_EXPERTS_STORE_H
@@ -50,12 +50,13 @@ struct expert_layer {
 
 struct expert_store_options {
     struct ledger *ledger;
+    const char *io;           /* how to read, as io_open takes it */
     const char *const *paths; /* [n_shards] */
     uint32_t n_shards;
     const struct expert_layer *layers; /* [n_layers], copied */
     uint32_t n_layers, n_experts;
     uint64_t n_slots;
-    /* Whether what was read may be used: called by the readers, on whole matrices. NULL: always. */
+    /* Whether what was read may be used: called by threads that read, on whole matrices. NULL: always. */
     int (*check)(const void *context, uint32_t layer, uint32_t slice, const void *data,
                  struct error *e);
     /* Whether that is the file it is taken for: called once for each as it is opened. NULL: yes. */
@@ -108,10 +109,15 @@ void experts_end(struct expert_visit *v); /* after a failure too; a zeroed visit
 struct expert_counters {
     uint64_t hits;                /* resident when the visit began */
     uint64_t misses;              /* read for a visit */
-    uint64_t bytes_read;          /* whole aligned blocks */
+    uint64_t reads;               /* of a matrix; those that failed too */
+    uint64_t bytes_read;          /* rounded outwards to what direct reads of the file need */
+    uint64_t busy_us;             /* at least one read was under way */
     uint64_t wait_us;             /* visits stood waiting */
     uint32_t worst_file_failures; /* reads of one file that failed */
 };
 void experts_counters(struct expert_store *s, struct expert_counters *ret);
+/* How it reads ("uring"), and what about that is not as it should be: "", or a sentence. */
+const char *experts_io(const struct expert_store *s);
+const char *experts_io_notice(const struct expert_store *s);
 
 #endif

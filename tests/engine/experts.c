@@ -3,13 +3,19 @@
  * gives the same bits with a few slots as with one for every expert.
  */
 #include <fcntl.h>
+#include <linux/capability.h>
+#include <stdatomic.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/rng.h"
 #include "engine/engine.h"
+#include "engine/experts/io.h"
 #include "engine/experts/store.h"
 #include "tests/engine/local_kit.h"
 #include "tests/engine/step_kit.h"
@@ -18,6 +24,28 @@
 #define N_LAYERS 3
 #define N_EXPERTS 32
 #define WANTED 6
+
+/* A test of the store with each way to read. */
+#define TEST_WAYS(ident)                                                                           \
+    static void ident(const char *way);                                                            \
+    TEST(ident##_with_pread)                                                                       \
+    {                                                                                              \
+        ident("pread");                                                                            \
+    }                                                                                              \
+    TEST(ident##_with_uring)                                                                       \
+    {                                                                                              \
+        need_uring();                                                                              \
+        ident("uring");                                                                            \
+    }                                                                                              \
+    static void ident(const char *way)
+
+static void need_uring(void)
+{
+    const char *name;
+    struct error why = {0}, e = {0};
+    if (io_pick("uring", &name, &why, &e) != 0)
+        SKIP("%s", e.text);
+}
 
 /* Two files; matrices of odd sizes at odd places. Layer 1 has no experts, layer 2 two matrices. */
 static const struct expert_layer layers[N_LAYERS] = {
@@ -53,23 +81,36 @@ struct kit {
     struct expert_store *store;
 };
 
-static struct kit open_store(uint64_t n_slots)
+static struct expert_store_options store_options(const char *way, uint64_t n_slots)
+{
+    return (struct expert_store_options){.io = way,
+                                         .paths = paths,
+                                         .n_shards = 2,
+                                         .layers = layers,
+                                         .n_layers = N_LAYERS,
+                                         .n_experts = N_EXPERTS,
+                                         .n_slots = n_slots};
+}
+
+static struct kit open_store_with(struct expert_store_options o)
 {
     struct kit k = {0};
     struct error e = {0};
+    const uint64_t n_slots = o.n_slots;
     CHECK_OK(ledger_new(&k.ledger, 64u << 20, &e), &e);
-    const struct expert_store_options o = {.ledger = k.ledger,
-                                           .paths = paths,
-                                           .n_shards = 2,
-                                           .layers = layers,
-                                           .n_layers = N_LAYERS,
-                                           .n_experts = N_EXPERTS,
-                                           .n_slots = n_slots};
+    o.ledger = k.ledger;
     CHECK_OK(experts_open(&k.store, &o, &e), &e);
     CHECK_INT(ledger_used(k.ledger, LEDGER_SLOTS),
               experts_store_bytes(layers, N_LAYERS, N_EXPERTS, n_slots) / 4096 * 4096 +
                   ledger_used(k.ledger, LEDGER_SLOTS) % 4096);
+    if (o.io)
+        CHECK_STR(experts_io(k.store), o.io);
     return k;
+}
+
+static struct kit open_store(const char *way, uint64_t n_slots)
+{
+    return open_store_with(store_options(way, n_slots));
 }
 
 static void close_store(struct kit *k)
@@ -143,12 +184,12 @@ static int serve(struct some *s, struct some *ahead, struct expert_store *store,
     return 0;
 }
 
-TEST(experts_show_the_files_bytes_with_any_number_of_slots)
+TEST_WAYS(experts_show_the_files_bytes_with_any_number_of_slots)
 {
     static const uint64_t n_slots[] = {1, 2, 3, WANTED, 11, 2 * N_EXPERTS, 1000};
     write_files();
     for (size_t k = 0; k < ARRAY_LEN(n_slots); k++) {
-        struct kit kit = open_store(n_slots[k]);
+        struct kit kit = open_store(way, n_slots[k]);
         struct error e = {0};
         struct some visits[2];
         struct expert_counters c;
@@ -172,11 +213,11 @@ TEST(experts_show_the_files_bytes_with_any_number_of_slots)
 }
 
 /* Every read fails once, at every place: it is tried again and nobody notices. */
-TEST(experts_read_again_what_failed_once)
+TEST_WAYS(experts_read_again_what_failed_once)
 {
     write_files();
     for (long at = 1; at < 13; at++) {
-        struct kit kit = open_store(WANTED);
+        struct kit kit = open_store(way, WANTED);
         struct error e = {0};
         struct some s;
         struct expert_counters c;
@@ -195,11 +236,11 @@ TEST(experts_read_again_what_failed_once)
 }
 
 /* A disk that goes away fails the visit with file and offset; when it is back, all is as before. */
-TEST(experts_fail_a_visit_whose_read_fails_twice)
+TEST_WAYS(experts_fail_a_visit_whose_read_fails_twice)
 {
     write_files();
     for (long at = 1; at < 12; at++) {
-        struct kit kit = open_store(4);
+        struct kit kit = open_store(way, 4);
         struct error e = {0};
         struct some s;
         struct expert_counters c;
@@ -222,17 +263,157 @@ TEST(experts_fail_a_visit_whose_read_fails_twice)
     }
 }
 
-TEST(experts_of_a_file_that_was_cut_are_refused)
+TEST_WAYS(experts_of_a_file_that_was_cut_are_refused)
 {
     struct error e = {0};
     struct some s;
     write_files();
     CHECK_INT(truncate(paths[1], 60000), 0);
-    struct kit kit = open_store(8);
+    struct kit kit = open_store(way, 8);
     s = (struct some){.layer = 2, .n = 2, .ids = {0, 20}};
     experts_begin(kit.store, &s.visit, s.layer, s.ids, s.n, s.want);
     CHECK_ERROR(serve(&s, NULL, kit.store, &e), &e, ERROR_IO, "b.bin");
     experts_end(&s.visit);
+    close_store(&kit);
+}
+
+/* Every matrix rounded outwards to what the file system wants of direct reads, and nothing else. */
+TEST_WAYS(experts_count_the_bytes_they_read)
+{
+    write_files();
+    struct kit kit = open_store(way, 2 * N_EXPERTS);
+    struct error e = {0};
+    struct expert_counters c;
+    struct file f = {0};
+    uint64_t want = 0, n_reads = 0;
+    CHECK_OK(file_open_direct(&f, paths[0], &e), &e);
+    for (uint32_t layer = 0; layer < N_LAYERS; layer += 2) {
+        for (uint32_t expert = 0; expert < N_EXPERTS; expert += 3) {
+            struct some s = {.layer = layer, .n = 1, .ids = {expert}};
+            experts_begin(kit.store, &s.visit, s.layer, s.ids, s.n, s.want);
+            CHECK_OK(serve(&s, NULL, kit.store, &e), &e);
+            for (uint32_t i = 0; i < layers[layer].n_slices; i++) {
+                const struct expert_slice *x = &layers[layer].slice[i];
+                const uint64_t from = x->offset + expert * x->bytes, end = from + x->bytes;
+                want += (end + f.align - 1) / f.align * f.align - from / f.align * f.align;
+                n_reads++;
+            }
+        }
+    }
+    experts_counters(kit.store, &c);
+    CHECK_INT(c.bytes_read, want);
+    CHECK_INT(c.reads, n_reads);
+    CHECK(c.busy_us > 0);
+    file_close(&f);
+    close_store(&kit);
+}
+
+/* ------------------------------------------------------------------ races */
+
+/* What comes back is held up for a moment each, and one in eight is not good. */
+static int slow_check(const void *context, uint32_t layer, uint32_t slice, const void *data,
+                      struct error *e)
+{
+    atomic_uint *n = (atomic_uint *)(uintptr_t)context;
+    const uint64_t random = rng_u64(77, atomic_fetch_add(n, 1));
+    const struct timespec pause = {.tv_nsec = (long)(random >> 8) % 100000};
+    (void)slice;
+    (void)data;
+    nanosleep(&pause, NULL);
+    return random % 8 == 0 ? error_set(e, ERROR_FORMAT, "layer %u: not good", layer) : 0;
+}
+
+/* As few slots as a visit wants, or one: no wrong byte, nobody waits for ever. */
+TEST_WAYS(experts_survive_slow_and_failing_reads)
+{
+    write_files();
+    for (uint64_t n_slots = 1; n_slots <= WANTED; n_slots += WANTED - 1) {
+        atomic_uint n_checks = 0;
+        struct expert_store_options o = store_options(way, n_slots);
+        struct error e = {0};
+        struct some visits[2] = {0};
+        uint32_t n_failed = 0;
+        o.check = slow_check;
+        o.check_context = &n_checks;
+        struct kit kit = open_store_with(o);
+        for (uint64_t i = 0; i < 150; i++) {
+            struct some *s = &visits[i % 2], *ahead = &visits[(i + 1) % 2];
+            if (!s->visit.store) {
+                choose(s, i + 1);
+                experts_begin(kit.store, &s->visit, s->layer, s->ids, s->n, s->want);
+            }
+            if (i % 3 == 0)
+                file_fail_once((long)(i % 7) + 1, i % 2 ? FILE_FAULT_EIO : FILE_FAULT_SHORT);
+            choose(ahead, i + 2);
+            if (serve(s, ahead, kit.store, &e) != 0) {
+                n_failed++;
+                experts_end(&s->visit);
+                experts_end(&ahead->visit);
+            }
+        }
+        file_fail_after(0, FILE_FAULT_NONE);
+        experts_end(&visits[0].visit);
+        experts_end(&visits[1].visit);
+        CHECK(n_failed > 0 && n_failed < 140);
+        close_store(&kit);
+    }
+}
+
+/* Closed while reads that nobody waits for are under way: nothing is written to what is gone. */
+TEST_WAYS(experts_close_while_reads_are_in_flight)
+{
+    write_files();
+    for (uint64_t i = 0; i < 50; i++) {
+        struct kit kit = open_store(way, 2 * N_EXPERTS);
+        struct some s;
+        choose(&s, i);
+        experts_begin(kit.store, &s.visit, s.layer, s.ids, s.n, s.want);
+        experts_end(&s.visit);
+        close_store(&kit);
+    }
+}
+
+/* ------------------------------------------------------------------ ways to read */
+
+TEST(experts_ways_to_read_are_picked_by_name)
+{
+    const char *name = NULL;
+    struct error why = {0}, e = {0};
+    CHECK_OK(io_pick("pread", &name, &why, &e), &e);
+    CHECK_STR(name, "pread");
+    CHECK_OK(io_pick(NULL, &name, &why, &e), &e);
+    CHECK((strcmp(name, "pread") == 0) == (why.code != ERROR_NONE));
+    CHECK_ERROR(io_pick("aio", &name, &why, &e), &e, ERROR_INVALID, "'aio' is not known");
+}
+
+/* What root may beyond the limit. */
+static void give_up_locking(void)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[2];
+    CHECK_INT(syscall(SYS_capget, &header, data), 0);
+    data[0].effective &= ~(1u << CAP_IPC_LOCK);
+    CHECK_INT(syscall(SYS_capset, &header, data), 0);
+}
+
+/* Without the right to lock memory it reads all the same, and says so. */
+TEST(experts_are_read_into_memory_that_may_not_be_locked)
+{
+    const struct rlimit little = {65536, 65536};
+    need_uring();
+    write_files();
+    struct kit kit = open_store("uring", WANTED);
+    CHECK_STR(experts_io_notice(kit.store), "");
+    close_store(&kit);
+    CHECK_INT(setrlimit(RLIMIT_MEMLOCK, &little), 0);
+    give_up_locking();
+    struct error e = {0};
+    struct some s;
+    kit = open_store("uring", WANTED);
+    CHECK(strstr(experts_io_notice(kit.store), "ulimit -l") != NULL);
+    choose(&s, 1);
+    experts_begin(kit.store, &s.visit, s.layer, s.ids, s.n, s.want);
+    CHECK_OK(serve(&s, NULL, kit.store, &e), &e);
     close_store(&kit);
 }
 
@@ -244,13 +425,8 @@ TEST(experts_take_nothing_that_the_budget_does_not_have)
     write_files();
     const uint64_t need = experts_store_bytes(layers, N_LAYERS, N_EXPERTS, 8);
     CHECK_OK(ledger_new(&l, need - 4096, &e), &e);
-    const struct expert_store_options o = {.ledger = l,
-                                           .paths = paths,
-                                           .n_shards = 2,
-                                           .layers = layers,
-                                           .n_layers = N_LAYERS,
-                                           .n_experts = N_EXPERTS,
-                                           .n_slots = 8};
+    struct expert_store_options o = store_options(NULL, 8);
+    o.ledger = l;
     CHECK_ERROR(experts_open(&store, &o, &e), &e, ERROR_BUDGET, "experts");
     CHECK_INT(ledger_total(l), 0);
     ledger_free(l);
