@@ -153,7 +153,23 @@ static void print_budget(struct command_context *c, const struct engine *en,
         output_put(c->out, "\n%s\n", why.text);
 }
 
-static void print_plan(struct output *out, const struct engine_plan *p)
+/* Weights, and which layers of them do not stay. */
+static void print_weights(struct output *out, const struct engine_plan *p, uint32_t n_layers)
+{
+    char size[24];
+    char note[96] = "";
+    const uint32_t stay = n_layers - p->streamed_layers;
+    if (p->streamed_layers > 0)
+        snprintf(note, sizeof(note), "%u of %u layers stay", stay, n_layers);
+    print_size(out, "weights", p->trunk_bytes + p->repacked_bytes, note);
+    if (p->streamed_layers == 0)
+        return;
+    snprintf(note, sizeof(note), "layers %u to %u stream through it, %s a step", stay, n_layers - 1,
+             str_format_size(p->streamed_bytes, size));
+    print_size(out, "ring", p->ring_bytes, note);
+}
+
+static void print_plan(struct output *out, const struct engine_plan *p, uint32_t n_layers)
 {
     char each[24];
     char position[24];
@@ -161,7 +177,7 @@ static void print_plan(struct output *out, const struct engine_plan *p)
     output_put(out, "\nmemory for %u slot%s of %u tokens, steps of %u rows\n", p->slots,
                p->slots == 1 ? "" : "s", p->ctx, p->chunk);
     print_size(out, "process", p->process_bytes, "");
-    print_size(out, "weights", p->trunk_bytes, "");
+    print_weights(out, p, n_layers);
     if (p->expert_count > 0) {
         snprintf(note, sizeof(note), "%llu of %llu at once", (unsigned long long)p->expert_slots,
                  (unsigned long long)p->expert_count);
@@ -309,6 +325,9 @@ static void add_plan(cJSON *o, const struct engine_plan *p)
     add_number(plan, "process_bytes", p->process_bytes);
     add_number(plan, "trunk_bytes", p->trunk_bytes);
     add_number(plan, "repacked_bytes", p->repacked_bytes);
+    add_number(plan, "streamed_layers", p->streamed_layers);
+    add_number(plan, "streamed_bytes", p->streamed_bytes);
+    add_number(plan, "ring_bytes", p->ring_bytes);
     add_number(plan, "experts_bytes", p->experts_bytes);
     add_number(plan, "expert_slots", p->expert_slots);
     add_number(plan, "expert_count", p->expert_count);
@@ -368,7 +387,7 @@ static int print(struct command_context *c, const struct engine *en, struct erro
     if (rc == 0 && option_on(c->options, OPTION_TENSORS))
         rc = print_tensors(c->out, en, e);
     if (rc == 0 && plan.slots > 0) {
-        print_plan(c->out, &plan);
+        print_plan(c->out, &plan, info.n_layers);
         print_budget(c, en, &plan);
     }
     return rc;

@@ -106,9 +106,12 @@ bool engine_tensor_at(const struct engine *en, size_t i, struct engine_tensor *r
 struct engine_plan {
     uint64_t limit_bytes; /* the budget; 0: none given */
     uint64_t process_bytes;
-    uint64_t trunk_bytes; /* as stored */
+    uint64_t trunk_bytes; /* as stored: what stays of it */
     uint64_t repacked_bytes;
-    uint64_t experts_bytes; /* slots for experts, which are read when a router picks them */
+    uint32_t streamed_layers; /* the last ones, read for every step; 0: all stay */
+    uint64_t streamed_bytes;  /* of them, a step */
+    uint64_t ring_bytes;      /* where they are read to */
+    uint64_t experts_bytes;   /* slots for experts, which are read when a router picks them */
     uint64_t expert_slots, expert_count; /* of all layers; equal: every one stays once read */
     uint64_t state_bytes;                /* slots * per_sequence_bytes */
     uint64_t scratch_bytes;
@@ -281,7 +284,8 @@ struct engine_counters {
     double load_ms, step_ms;
     uint64_t load_bytes;
     uint64_t expert_hits, expert_misses; /* of the experts that steps wanted: resident, read */
-    double expert_wait_ms;               /* steps stood waiting for reads */
+    double expert_wait_ms;               /* steps stood waiting for reads of experts */
+    double layers_wait_ms;               /* and of streamed layers */
     uint32_t worst_file_failures;        /* reads of one file of the model that failed */
 };
 void engine_counters(const struct engine *en, struct engine_counters *ret);

@@ -88,6 +88,7 @@ static int open_plan(struct engine *en, struct error *e)
 static int load(struct engine *en, struct error *e)
 {
     const struct model_load_options o = {.ledger = en->ledger,
+                                         .n_streamed = en->plan.streamed_layers,
                                          .interrupted = en->o.interrupted,
                                          .interrupted_context = en->o.interrupted_context,
                                          .loading = en->o.loading,
@@ -98,7 +99,7 @@ static int load(struct engine *en, struct error *e)
         return rc;
     rc = model_load(&en->model, &o, e);
     ledger_return(en->ledger, LEDGER_IO, MODEL_LOAD_BUFFER_BYTES);
-    en->counters.load_bytes = en->model.trunk_bytes;
+    en->counters.load_bytes = en->model.trunk_bytes; /* what stays */
     en->counters.load_ms = (double)(clock_mono_us() - start_us) / US_PER_MS;
     return rc;
 }
@@ -239,14 +240,18 @@ void engine_plan(const struct engine *en, struct engine_plan *ret)
 void engine_counters(const struct engine *en, struct engine_counters *ret)
 {
     struct expert_counters experts = {0};
+    struct trunk_counters trunk = {0};
     *ret = en->counters;
     if (en->experts)
         experts_counters(en->experts, &experts);
-    ret->bytes_read = experts.bytes_read;
+    if (en->trunk)
+        trunk_counters(en->trunk, &trunk);
+    ret->bytes_read = experts.bytes_read + trunk.bytes_read;
+    ret->layers_wait_ms = (double)trunk.wait_us / US_PER_MS;
     ret->expert_hits = experts.hits;
     ret->expert_misses = experts.misses;
     ret->expert_wait_ms = (double)experts.wait_us / US_PER_MS;
-    ret->worst_file_failures = experts.worst_file_failures;
+    ret->worst_file_failures = MAX_OF(experts.worst_file_failures, trunk.worst_file_failures);
 }
 
 int engine_tokenize(const struct engine *en, struct str text, bool special, bool bos,

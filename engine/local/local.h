@@ -51,6 +51,7 @@ struct engine {
     uint64_t process_reserved;
 
     struct expert_store *experts; /* NULL: the model has none */
+    struct trunk *trunk;          /* NULL: every layer stays */
     struct kv_pool *kv;
     struct forward *forward;
     void *sequences_block; /* what the next four point into, and every tokens array */
@@ -68,6 +69,7 @@ struct engine {
     struct step_row *rows;                /* [max_rows] */
 
     struct engine_counters counters;
+    struct engine_counters shared; /* as they were when reads were last shared out */
     char fingerprint[65];
     char resume_fingerprint[65];
 };

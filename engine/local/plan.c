@@ -8,6 +8,7 @@
 #include "engine/local/events.h"
 #include "engine/local/sequence.h"
 #include "engine/model/step.h"
+#include "engine/model/trunk.h"
 #include "engine/sampler/sampler.h"
 
 /* Text of an answer that each position of the context is allowed, on average. */
@@ -95,6 +96,23 @@ static uint64_t most_experts(const struct model *m, uint64_t bytes)
     return low;
 }
 
+/*
+ * Weights come before experts beyond the least: a step reads every byte of them that does not stay, and
+ * of an expert only when it is picked.
+ */
+static void lay_out_trunk(struct engine_plan *p, const struct model *m)
+{
+    const uint64_t others = p->total_bytes + model_experts_bytes(m, least_experts(m));
+    const uint64_t left = p->limit_bytes - MIN_OF(p->limit_bytes, others);
+    const uint32_t n = p->limit_bytes > 0 ? trunk_choose_streamed(m, left) : 0;
+    p->streamed_layers = n;
+    p->streamed_bytes = trunk_step_bytes(m, n);
+    p->trunk_bytes = whole_pages(model_trunk_bytes(m, n));
+    p->repacked_bytes = whole_pages(model_repacked_bytes(m, n));
+    p->ring_bytes = trunk_ring_bytes(m, n);
+    p->total_bytes += p->trunk_bytes + p->repacked_bytes + p->ring_bytes;
+}
+
 /* What the terms so far leave for slots. */
 static uint64_t left_for_experts(const struct engine_plan *p)
 {
@@ -124,7 +142,7 @@ static uint64_t span_allowance(const struct engine_plan *p, const struct plan_in
     if (left >= all)
         return MIN_OF(all / SPAN_SHARE, left - all);
     const uint64_t short_span = scratch_bytes(in, slots, PLAN_LEAST_SPAN) - p->scratch_bytes;
-    return MAX_OF(left / SPAN_SHARE, MIN_OF(short_span, left - MIN_OF(left, least)));
+    return MIN_OF(MAX_OF(left / SPAN_SHARE, short_span), left - MIN_OF(left, least));
 }
 
 /* Makes the steps longer where experts are read: by whole blocks of rows, as far as the allowance goes. */
@@ -155,13 +173,11 @@ static void lay_out_others(struct engine_plan *p, const struct plan_input *in, u
     p->chunk = in->chunk ? in->chunk : PLAN_DEFAULT_CHUNK;
     p->logits = max_logits(in, slots, p->chunk);
     p->process_bytes = in->process_bytes;
-    p->trunk_bytes = whole_pages(in->model->trunk_bytes);
-    p->repacked_bytes = whole_pages(model_repacked_bytes(in->model));
     p->state_bytes = state_bytes(&shape, slots, ctx);
     p->scratch_bytes = scratch_bytes(in, slots, p->chunk);
     p->io_bytes = MODEL_LOAD_BUFFER_BYTES;
-    p->total_bytes = p->process_bytes + p->trunk_bytes + p->repacked_bytes + p->state_bytes +
-                     p->scratch_bytes + p->io_bytes;
+    p->total_bytes = p->process_bytes + p->state_bytes + p->scratch_bytes + p->io_bytes;
+    lay_out_trunk(p, in->model);
     p->per_sequence_bytes = state_bytes(&shape, 1, ctx);
     p->per_token_bytes =
         kv_sequence_bytes(&shape, KV_PAGE) / KV_PAGE + sizeof(int32_t) + TEXT_BYTES;
@@ -184,6 +200,26 @@ static int check_range(const char *what, uint32_t value, uint32_t max, struct er
     return 0;
 }
 
+/* The total where every choice is made for memory. */
+static uint64_t smallest(const struct plan_input *in, uint32_t ctx)
+{
+    struct engine_plan least = {.limit_bytes = 1};
+    lay_out_others(&least, in, 1, ctx);
+    return least.total_bytes + model_experts_bytes(in->model, least_experts(in->model));
+}
+
+/* Fewer sequences where all layers stay then; else as many as fit beside the streamed ones. */
+static void cut_slots(struct engine_plan *p, const struct plan_input *in)
+{
+    struct engine_plan all_stay = *p;
+    while ((!all_stay.fits || all_stay.streamed_layers > 0) && all_stay.slots > 1)
+        lay_out(&all_stay, in, all_stay.slots - 1, p->ctx);
+    if (all_stay.fits && all_stay.streamed_layers == 0)
+        *p = all_stay;
+    while (!p->fits && p->slots > 1)
+        lay_out(p, in, p->slots - 1, p->ctx);
+}
+
 int plan_make(struct engine_plan *ret, const struct plan_input *in, struct error *e)
 {
     const uint32_t n_ctx = in->model->hp.n_ctx;
@@ -198,12 +234,10 @@ int plan_make(struct engine_plan *ret, const struct plan_input *in, struct error
                          n_ctx, n_ctx);
     struct engine_plan p = {.limit_bytes = in->limit_bytes};
     const uint32_t ctx = in->ctx ? in->ctx : n_ctx;
-    lay_out_others(&p, in, 1, ctx);
-    p.smallest_bytes = p.total_bytes + model_experts_bytes(in->model, least_experts(in->model));
-    uint32_t slots = in->slots ? in->slots : PLAN_DEFAULT_SLOTS;
-    lay_out(&p, in, slots, ctx);
-    while (in->slots == 0 && !p.fits && slots > 1)
-        lay_out(&p, in, --slots, ctx);
+    p.smallest_bytes = smallest(in, ctx);
+    lay_out(&p, in, in->slots ? in->slots : PLAN_DEFAULT_SLOTS, ctx);
+    if (in->slots == 0)
+        cut_slots(&p, in);
     *ret = p;
     return 0;
 }
@@ -266,7 +300,7 @@ int plan_check(const struct engine_plan *p, const struct plan_input *in, struct 
         in->path, p->slots, p->slots == 1 ? "" : "s", p->ctx, p->slots == 1 ? "s" : "",
         str_format_size(p->total_bytes, need), p->total_bytes,
         str_format_size(p->process_bytes, term[0]),
-        str_format_size(p->trunk_bytes + p->repacked_bytes, term[1]),
+        str_format_size(p->trunk_bytes + p->repacked_bytes + p->ring_bytes, term[1]),
         str_format_size(p->experts_bytes, term[5]), str_format_size(p->state_bytes, term[2]),
         str_format_size(p->scratch_bytes, term[3]), str_format_size(p->io_bytes, term[4]),
         str_format_size(p->limit_bytes, limit), p->limit_bytes, ways);

@@ -68,6 +68,9 @@ int scheduler_open(struct engine *en, struct error *e)
         rc = model_experts_open(&en->model, en->ledger, en->plan.expert_slots, &en->experts, e);
     o.experts = en->experts;
     if (rc == 0)
+        rc = trunk_open(&en->trunk, &en->model, en->ledger, e);
+    o.trunk = en->trunk;
+    if (rc == 0)
         rc = forward_new(&en->forward, &o, e);
     if (rc == 0)
         rc = open_sequences(en, e);
@@ -117,6 +120,7 @@ void scheduler_close(struct engine *en)
     if (en->text_reserved > 0)
         ledger_return(en->ledger, LEDGER_STATE, en->text_reserved);
     forward_free(en->forward);
+    trunk_close(en->trunk);
     experts_close(en->experts);
     kv_pool_free(en->kv);
 }
@@ -244,16 +248,17 @@ static void take_results(struct engine *en)
     }
 }
 
-/* What a step needed of the experts is shared out by rows. */
-static void share_reads(struct engine *en, const struct expert_counters *before, uint32_t n_rows)
+/* What was read since the last step, this one's reads among it, is shared out by rows. */
+static void share_reads(struct engine *en, uint32_t n_rows)
 {
-    struct expert_counters now;
-    experts_counters(en->experts, &now);
+    const struct engine_counters before = en->shared;
+    engine_counters(en, &en->shared);
+    const struct engine_counters *now = &en->shared;
     for (uint32_t i = 0; i < en->n_running; i++) {
         struct sequence *s = en->running[i];
-        s->bytes_read += (now.bytes_read - before->bytes_read) * s->n_rows / n_rows;
-        s->expert_hits += (now.hits - before->hits) * s->n_rows / n_rows;
-        s->expert_misses += (now.misses - before->misses) * s->n_rows / n_rows;
+        s->bytes_read += (now->bytes_read - before.bytes_read) * s->n_rows / n_rows;
+        s->expert_hits += (now->expert_hits - before.expert_hits) * s->n_rows / n_rows;
+        s->expert_misses += (now->expert_misses - before.expert_misses) * s->n_rows / n_rows;
     }
 }
 
@@ -265,20 +270,16 @@ static bool may_repeat(const struct engine *en, int rc)
 
 int scheduler_step(struct engine *en, struct error *e)
 {
-    struct expert_counters before = {0};
     const int64_t start_us = clock_mono_us();
     const uint32_t n_rows = scheduler_share(en->running, en->n_running, en->plan.chunk);
     fill_rows(en);
-    if (en->experts)
-        experts_counters(en->experts, &before);
     int rc = forward_step(en->forward, en->rows, n_rows, e);
     if (rc < 0) {
         if (!may_repeat(en, rc))
             void_all(en);
         return rc;
     }
-    if (en->experts)
-        share_reads(en, &before, n_rows);
+    share_reads(en, n_rows);
     take_results(en);
     en->counters.steps++;
     en->counters.rows += n_rows;

@@ -52,12 +52,17 @@ static size_t k_b_bytes(const struct hparams *hp)
     return ALIGN_UP(hp->n_heads * hp->kv_lora * nope * sizeof(float), (size_t)64);
 }
 
-uint64_t model_repacked_bytes(const struct model *m)
+size_t model_absorbed_bytes(const struct model *m, uint32_t il)
 {
-    uint64_t n = 0;
-    for (uint32_t il = 0; il < m->hp.n_layers; il++)
-        n += (m->layers[il].parts & PART_EXPANDED) != 0;
-    return n > 0 ? n * k_b_bytes(&m->hp) : 0;
+    return m->layers[il].parts & PART_EXPANDED ? k_b_bytes(&m->hp) : 0;
+}
+
+uint64_t model_repacked_bytes(const struct model *m, uint32_t n_streamed)
+{
+    uint64_t bytes = 0;
+    for (uint32_t il = 0; il + n_streamed < m->hp.n_layers; il++)
+        bytes += model_absorbed_bytes(m, il);
+    return bytes;
 }
 
 static size_t head_bytes(const struct hparams *hp, const struct tensor *kv_b)
@@ -80,7 +85,7 @@ static void transpose_keys(const struct hparams *hp, const struct tensor *kv_b, 
     }
 }
 
-static void absorb_layer(const struct hparams *hp, struct layer *l, float *keys, float *row)
+void model_absorb_layer(const struct hparams *hp, struct layer *l, float *keys, float *row)
 {
     const uint32_t nope = hp->head_dim - hp->rope.n_rot;
     transpose_keys(hp, &l->kv_b, keys, row);
@@ -100,7 +105,7 @@ static void absorb_layer(const struct hparams *hp, struct layer *l, float *keys,
 
 int model_absorb(struct model *m, struct error *e)
 {
-    m->repacked_bytes = (size_t)model_repacked_bytes(m);
+    m->repacked_bytes = (size_t)model_repacked_bytes(m, m->n_streamed);
     if (m->repacked_bytes == 0)
         return 0;
     float *row = mem_array(m->hp.kv_lora, sizeof(*row));
@@ -109,10 +114,10 @@ int model_absorb(struct model *m, struct error *e)
     int rc = ledger_alloc(m->ledger, LEDGER_TRUNK, m->repacked_bytes, "absorbed attn_kv_b",
                           &m->repacked, e);
     float *keys = m->repacked;
-    for (uint32_t il = 0; rc == 0 && il < m->hp.n_layers; il++) {
+    for (uint32_t il = 0; rc == 0 && il + m->n_streamed < m->hp.n_layers; il++) {
         if (!(m->layers[il].parts & PART_EXPANDED))
             continue;
-        absorb_layer(&m->hp, &m->layers[il], keys, row);
+        model_absorb_layer(&m->hp, &m->layers[il], keys, row);
         keys += k_b_bytes(&m->hp) / sizeof(float);
     }
     mem_free(row);

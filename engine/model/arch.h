@@ -257,8 +257,15 @@ int kimi_configure(struct model *m, struct error *e);
 int mla_configure(struct model *m, struct error *e);
 /* From model_load: older tensors of latent attention in the form that is computed with. */
 int model_absorb(struct model *m, struct error *e);
+/* The same for a layer that has them, into keys [model_absorbed_bytes]; row [kv_lora] is scratch. */
+void model_absorb_layer(const struct hparams *hp, struct layer *l, float *keys, float *row);
+size_t model_absorbed_bytes(const struct model *m, uint32_t il); /* 0: it has none */
+/* The layer's tensors stand in `base`, laid out as its part says: sets their data. */
+void model_settle_layer(const struct model *m, uint32_t il, const void *base, struct layer *l);
 /* At load: ERROR_FORMAT with the name of the first tensor that holds a NaN or an infinity. */
 int model_check_finite(const struct model *m, struct error *e);
+/* The same of one layer, by the calling thread alone. */
+int model_check_layer(const struct model *m, const struct layer *l, struct error *e);
 
 const struct arch *arch_find(struct str name); /* NULL: unknown */
 /* "llama, qwen2, qwen3" into out; returns out. */

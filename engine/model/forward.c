@@ -193,18 +193,36 @@ static void mix_output(struct forward *f, uint32_t il, const struct block *b)
     memcpy(b->x, mixed, b->n * f->hp->n_embd * sizeof(*mixed));
 }
 
+/* Layer il goes to work: its weights are in memory until layer_done. */
+static int layer_begin(struct forward *f, uint32_t il, struct error *e)
+{
+    f->layer = &f->m->layers[il];
+    if (il + f->m->n_streamed < f->hp->n_layers)
+        return 0;
+    return trunk_acquire(f->o.trunk, il, &f->layer, e);
+}
+
+static void layer_done(struct forward *f, uint32_t il)
+{
+    if (il + f->m->n_streamed >= f->hp->n_layers)
+        trunk_release(f->o.trunk);
+}
+
 /* All rows through one layer. */
 static int run_layer(struct forward *f, uint32_t il, const struct step_row *rows, uint32_t n_rows,
                      struct error *e)
 {
-    f->layer = &f->m->layers[il];
+    int rc = layer_begin(f, il, e);
+    if (rc != 0)
+        return rc;
     for_blocks(f, rows, n_rows, il, f->m->arch->layer);
     if (f->layer->parts & PART_MOE) {
-        int rc = moe_visit(f, il, n_rows, e);
+        rc = moe_visit(f, il, n_rows, e);
         if (rc != 0)
             return rc;
         for_blocks(f, rows, n_rows, il, moe_finish);
     }
+    layer_done(f, il);
     trace_rows(f, "l_out", il, f->residual, f->hp->n_embd, n_rows);
     return 0;
 }
@@ -225,7 +243,7 @@ static int run(struct forward *f, const struct step_row *rows, uint32_t n_rows, 
         for_blocks(f, rows, n_rows, n_layers, mix_output);
     head(f, rows, n_rows);
     /* What was read while the file was being written to must not become a token. */
-    return f->o.experts ? gguf_unchanged(f->m->gguf, e) : 0;
+    return f->o.experts || f->o.trunk ? gguf_unchanged(f->m->gguf, e) : 0;
 }
 
 int forward_step(struct forward *f, const struct step_row *rows, uint32_t n_rows, struct error *e)

@@ -1,10 +1,10 @@
 /*
- * Reads the trunk: every resident tensor, once, with direct reads straight into its place. Experts stay
- * in the files.
+ * Lays the trunk out and reads what stays of it: every resident tensor, once, with direct reads straight
+ * into its place. Experts stay in the files, and so do layers that are streamed.
  *
- * Tensors that lie together in a file make a run, which stands in the block as it stands in the file,
- * shifted so that file offset and address agree modulo FILE_DIRECT_ALIGN: an aligned read lands where
- * it belongs, without a copy.
+ * Tensors of a layer that lie together in a file make a run, which stands in memory as it stands in the
+ * file, shifted so that file offset and address agree modulo FILE_DIRECT_ALIGN: an aligned read lands
+ * where it belongs, without a copy. Runs end with their layer, so that each layer can be read alone.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -40,16 +40,6 @@ static size_t add_rows_of(const struct tensor_row *rows, const void *owner,
     return n;
 }
 
-/* Every resident tensor, in order of place; a tensor that two rows name comes twice. */
-static size_t resident(const struct model *m, const struct gguf_tensor **out)
-{
-    size_t n = add_rows_of(m->arch->tensors, m, out);
-    for (uint32_t il = 0; il < m->hp.n_layers; il++)
-        n += add_rows_of(m->arch->layer_tensors, &m->layers[il], out + n);
-    qsort(out, n, sizeof(*out), by_place);
-    return n;
-}
-
 static size_t n_rows_of(const struct tensor_row *rows)
 {
     size_t n = 0;
@@ -63,17 +53,14 @@ static size_t run_bytes(const struct trunk_run *r)
     return ALIGN_UP((size_t)(r->end - r->start), (size_t)FILE_DIRECT_ALIGN);
 }
 
-int model_lay_out_trunk(struct model *m, struct error *e)
+/* A tensor that two rows name comes twice. */
+static void lay_out_part(struct model *m, struct trunk_part *part, const struct tensor_row *rows,
+                         const void *owner, const struct gguf_tensor **list)
 {
-    size_t most = n_rows_of(m->arch->tensors) + m->hp.n_layers * n_rows_of(m->arch->layer_tensors);
-    const struct gguf_tensor **list = mem_array(most + 1, sizeof(const struct gguf_tensor *));
-    m->runs = mem_array(most + 1, sizeof(*m->runs));
-    if (!list || !m->runs) {
-        mem_free(list);
-        return error_set(e, ERROR_NOMEM, "no memory for the places of %zu tensors", most);
-    }
-    size_t n = resident(m, list);
+    const size_t n = add_rows_of(rows, owner, list);
     struct trunk_run *run = NULL;
+    qsort(list, n, sizeof(*list), by_place);
+    *part = (struct trunk_part){.first = m->n_runs};
     for (size_t i = 0; i < n; i++) {
         const struct gguf_tensor *t = list[i];
         if (!run || run->shard != t->shard || t->offset > run->end + GAP_BYTES) {
@@ -83,12 +70,39 @@ int model_lay_out_trunk(struct model *m, struct error *e)
         }
         run->end = MAX_OF(run->end, t->offset + t->bytes);
     }
-    for (size_t i = 0; i < m->n_runs; i++) {
-        m->runs[i].at = m->trunk_bytes;
-        m->trunk_bytes += run_bytes(&m->runs[i]);
+    part->n = m->n_runs - part->first;
+    for (size_t i = 0; i < part->n; i++) {
+        m->runs[part->first + i].at = part->bytes;
+        part->bytes += run_bytes(&m->runs[part->first + i]);
     }
+}
+
+int model_lay_out_trunk(struct model *m, struct error *e)
+{
+    const uint32_t n_layers = m->hp.n_layers;
+    const size_t own = n_rows_of(m->arch->tensors), of_layer = n_rows_of(m->arch->layer_tensors);
+    const struct gguf_tensor **list =
+        mem_array(MAX_OF(own, of_layer) + 1, sizeof(const struct gguf_tensor *));
+    m->runs = mem_array(own + n_layers * of_layer + 1, sizeof(*m->runs));
+    m->parts = mem_array((size_t)n_layers + 1, sizeof(*m->parts));
+    if (!list || !m->runs || !m->parts) {
+        mem_free(list);
+        return error_set(e, ERROR_NOMEM, "no memory for the places of %zu tensors",
+                         own + n_layers * of_layer);
+    }
+    for (uint32_t il = 0; il < n_layers; il++)
+        lay_out_part(m, &m->parts[il], m->arch->layer_tensors, &m->layers[il], list);
+    lay_out_part(m, &m->parts[n_layers], m->arch->tensors, m, list);
     mem_free(list);
     return 0;
+}
+
+uint64_t model_trunk_bytes(const struct model *m, uint32_t n_streamed)
+{
+    uint64_t bytes = m->parts[m->hp.n_layers].bytes;
+    for (uint32_t il = 0; il + n_streamed < m->hp.n_layers; il++)
+        bytes += m->parts[il].bytes;
+    return bytes;
 }
 
 uint64_t model_n_params(const struct model *m)
@@ -103,47 +117,47 @@ uint64_t model_n_params(const struct model *m)
 
 /* ------------------------------------------------------------------ reading */
 
-static int read_run(struct model *m, const struct file *f, const struct trunk_run *r,
-                    uint64_t *done, const struct model_load_options *o, struct error *e)
+/* A part on its way into the block. */
+struct load {
+    struct model *m;
+    const struct model_load_options *o;
+    struct file file;
+    uint32_t shard; /* the file's */
+    uint64_t done_bytes;
+};
+
+static int open_shard(struct load *l, uint32_t shard, struct error *e)
 {
-    int rc = 0;
+    if (l->file.path && l->shard == shard)
+        return 0;
+    file_close(&l->file);
+    l->shard = shard;
+    int rc = file_open_direct(&l->file, gguf_shard_path(l->m->gguf, shard), e);
+    return rc == 0 ? gguf_shard_same(l->m->gguf, shard, &l->file, e) : rc;
+}
+
+static int read_run(struct load *l, const struct trunk_run *r, char *place, struct error *e)
+{
+    const struct model_load_options *o = l->o;
+    int rc = open_shard(l, r->shard, e);
     for (uint64_t at = r->start; rc == 0 && at < r->end; at += LOAD_READ_BYTES) {
         size_t n = (size_t)MIN_OF((uint64_t)LOAD_READ_BYTES, r->end - at);
-        void *place = (char *)m->trunk + r->at + (at - r->start), *first;
+        void *first;
         if (o->interrupted && o->interrupted(o->interrupted_context))
             rc = error_set(e, ERROR_INTERRUPTED, "stopped while loading the model");
         else
-            rc = file_read_direct(f, place, n, at, &first, e);
-        *done += n;
+            rc = file_read_direct(&l->file, place + (at - r->start), n, at, &first, e);
+        l->done_bytes += n;
         if (rc == 0 && o->loading)
-            o->loading(o->loading_context, *done, m->trunk_bytes);
+            o->loading(o->loading_context, l->done_bytes, l->m->trunk_bytes);
     }
     return rc;
 }
 
-static int read_runs(struct model *m, const struct model_load_options *o, struct error *e)
+static const struct trunk_run *run_of(const struct model *m, const struct trunk_part *part,
+                                      const struct gguf_tensor *t)
 {
-    struct file f = {0};
-    uint64_t done = 0;
-    int rc = 0;
-    for (size_t i = 0; rc == 0 && i < m->n_runs; i++) {
-        const struct trunk_run *r = &m->runs[i];
-        if (i == 0 || r->shard != m->runs[i - 1].shard) {
-            file_close(&f);
-            rc = file_open_direct(&f, gguf_shard_path(m->gguf, r->shard), e);
-            if (rc == 0)
-                rc = gguf_shard_same(m->gguf, r->shard, &f, e);
-        }
-        if (rc == 0)
-            rc = read_run(m, &f, r, &done, o, e);
-    }
-    file_close(&f);
-    return rc;
-}
-
-static const struct trunk_run *run_of(const struct model *m, const struct gguf_tensor *t)
-{
-    size_t low = 0, high = m->n_runs;
+    size_t low = part->first, high = part->first + part->n;
     while (high - low > 1) {
         size_t middle = low + (high - low) / 2;
         const struct trunk_run *r = &m->runs[middle];
@@ -155,29 +169,59 @@ static const struct trunk_run *run_of(const struct model *m, const struct gguf_t
     return &m->runs[low];
 }
 
-static void settle_rows(const struct tensor_row *rows, void *owner, const struct model *m)
+static void settle_rows(const struct model *m, const struct trunk_part *part,
+                        const struct tensor_row *rows, void *owner, const char *base)
 {
     for (const struct tensor_row *row = rows; row->name; row++) {
         struct tensor *t = (struct tensor *)((char *)owner + row->offset);
         if (!t->file || t->experts)
             continue;
-        const struct trunk_run *r = run_of(m, t->file);
-        t->data = (const char *)m->trunk + r->at + (t->file->offset - r->start);
+        const struct trunk_run *r = run_of(m, part, t->file);
+        t->data = base + r->at + (t->file->offset - r->start);
     }
+}
+
+void model_settle_layer(const struct model *m, uint32_t il, const void *base, struct layer *l)
+{
+    settle_rows(m, &m->parts[il], m->arch->layer_tensors, l, base);
+}
+
+/* Every part that stays, one after another. */
+static int read_parts(struct load *l, struct error *e)
+{
+    struct model *m = l->m;
+    const uint32_t n_layers = m->hp.n_layers;
+    char *base = m->trunk;
+    int rc = 0;
+    for (uint32_t i = 0; rc == 0 && i <= n_layers; i++) {
+        const struct trunk_part *part = &m->parts[i];
+        if (i < n_layers && i + m->n_streamed >= n_layers)
+            continue;
+        for (size_t k = 0; rc == 0 && k < part->n; k++) {
+            const struct trunk_run *r = &m->runs[part->first + k];
+            rc = read_run(l, r, base + r->at, e);
+        }
+        if (i < n_layers)
+            model_settle_layer(m, i, base, &m->layers[i]);
+        else
+            settle_rows(m, part, m->arch->tensors, m, base);
+        base += part->bytes;
+    }
+    file_close(&l->file);
+    return rc;
 }
 
 int model_load(struct model *m, const struct model_load_options *o, struct error *e)
 {
+    struct load l = {.m = m, .o = o};
     m->ledger = o->ledger;
+    m->n_streamed = o->n_streamed;
+    m->trunk_bytes = (size_t)model_trunk_bytes(m, m->n_streamed);
     int rc = ledger_alloc(o->ledger, LEDGER_TRUNK, m->trunk_bytes, "weights", &m->trunk, e);
     if (rc == 0)
-        rc = read_runs(m, o, e);
-    if (rc != 0)
-        return rc;
-    settle_rows(m->arch->tensors, m, m);
-    for (uint32_t il = 0; il < m->hp.n_layers; il++)
-        settle_rows(m->arch->layer_tensors, &m->layers[il], m);
-    rc = model_check_finite(m, e);
+        rc = read_parts(&l, e);
+    if (rc == 0)
+        rc = model_check_finite(m, e);
     if (rc == 0)
         rc = model_absorb(m, e);
     m->loaded = rc == 0;
@@ -192,8 +236,10 @@ void model_release(struct model *m)
         ledger_release(m->ledger, LEDGER_TRUNK, m->repacked, m->repacked_bytes);
     mem_free(m->layers);
     mem_free(m->runs);
+    mem_free(m->parts);
     mem_free(m->experts);
     m->runs = NULL;
+    m->parts = NULL;
     m->experts = NULL;
     m->trunk = NULL;
     m->repacked = NULL;

@@ -1,9 +1,10 @@
 /*
  * A model: hyper-parameters and bound tensors of one architecture, immutable after model_load.
  *
- * Owns the weights (trunk blocks taken through the ledger). An architecture is tables (keys, tensors)
- * plus a layer function (arch.h); binding resolves every name once, checks every shape and reports all
- * problems together.
+ * Owns the weights that stay (trunk blocks taken through the ledger): all but the routed experts, or,
+ * where memory is short, all but the last layers, which a ring reads for every step (trunk.h). An
+ * architecture is tables (keys, tensors) plus a layer function (arch.h); binding resolves every name
+ * once, checks every shape and reports all problems together.
  * Stays true: unknown or missing tensors and keys are errors; an absent optional tensor is NULL data.
  */
 #ifndef ENGINE_MODEL_MODEL_H
@@ -27,7 +28,7 @@ struct tensor {
     uint32_t n_slices; /* matrices of equal shape, one after another: experts, heads; else 1 */
     size_t row_bytes;
     size_t slice_bytes; /* from one slice to the next */
-    const void *data;   /* NULL: absent, or experts, which are not resident */
+    const void *data;   /* NULL: absent, or not resident: experts, and layers that are streamed */
     bool experts;       /* slices stay on disk until they are wanted (engine/experts) */
     const struct gguf_tensor *file;
 };
@@ -111,7 +112,13 @@ struct layer {
 struct trunk_run {
     uint32_t shard;
     uint64_t start, end;
-    size_t at; /* in the trunk block */
+    size_t at; /* in the memory of its part */
+};
+
+/* What is laid out together: a layer's tensors, or those of the model itself. */
+struct trunk_part {
+    size_t first, n; /* runs */
+    size_t bytes;    /* in memory, whole blocks */
 };
 
 struct arch;
@@ -126,9 +133,11 @@ struct model {
     struct ledger *ledger;
     struct expert_layer *experts; /* [n_layers] where they are in the files; NULL: none */
     uint64_t n_experts;           /* of all layers */
-    struct trunk_run *runs;       /* [n_runs] what is read at load, by place in the files */
+    struct trunk_run *runs;       /* [n_runs] of each part by place in the files */
     size_t n_runs;
-    void *trunk; /* one block holding every resident tensor */
+    struct trunk_part *parts; /* [n_layers + 1] the model's own is the last */
+    uint32_t n_streamed;      /* the last layers, which do not stay */
+    void *trunk;              /* one block holding every resident tensor */
     size_t trunk_bytes;
     void *repacked; /* tensors that are brought to another form at load; NULL: none */
     size_t repacked_bytes;
@@ -137,10 +146,12 @@ struct model {
 
 /* Binds and checks without reading weights; every problem of the file in one message. */
 int model_bind(struct model *m, struct gguf *g, struct error *e);
-/* Lays out what will be read at load (model_bind calls it): sets runs and trunk_bytes. */
+/* Lays out where tensors stand once they are read (model_bind calls it): sets runs and parts. */
 int model_lay_out_trunk(struct model *m, struct error *e);
+/* Bytes of the block of resident tensors when the last n_streamed layers are not. */
+uint64_t model_trunk_bytes(const struct model *m, uint32_t n_streamed);
 /* Bytes of the block beside it for tensors that are brought to another form. */
-uint64_t model_repacked_bytes(const struct model *m);
+uint64_t model_repacked_bytes(const struct model *m, uint32_t n_streamed);
 uint64_t model_n_params(const struct model *m);
 /* The tensors of a layer's experts, as an expert's slices stand in its slot; NULL beyond the last. */
 const struct tensor *model_expert_tensor(const struct layer *l, uint32_t i);
@@ -158,6 +169,7 @@ struct tensor tensor_slice(const struct tensor *t, uint32_t i);
 
 struct model_load_options {
     struct ledger *ledger;
+    uint32_t n_streamed; /* the last layers stay in the files */
     bool (*interrupted)(void *context);
     void *interrupted_context;
     void (*loading)(void *context, uint64_t done_bytes, uint64_t total_bytes);

@@ -22,6 +22,7 @@
 #include "engine/kernels/kernels.h"
 #include "engine/kv/kv.h"
 #include "engine/model/model.h"
+#include "engine/model/trunk.h"
 
 struct step_row {
     int32_t token;
@@ -36,6 +37,7 @@ struct forward_options {
     const struct kernels *kernels;
     struct ledger *ledger;
     struct expert_store *experts; /* NULL: the model has none */
+    struct trunk *trunk;          /* NULL: every layer stays */
     bool exact;
     uint32_t max_rows;   /* of a step */
     uint32_t max_logits; /* rows of a step that may want logits */

@@ -495,7 +495,7 @@ TEST(mla_bytes_of_older_files)
     const struct hparams *hp = &b.model.hp;
     const uint64_t keys = (uint64_t)hp->n_heads * hp->kv_lora * (hp->head_dim - hp->rope.n_rot) *
                           sizeof(float) * hp->n_layers;
-    CHECK_INT(model_repacked_bytes(&b.model), keys);
+    CHECK_INT(model_repacked_bytes(&b.model, 0), keys);
     const struct plan_input in = {.model = &b.model, .path = "old", .ctx = 128, .slots = 1};
     CHECK_OK(plan_make(&p, &in, &e), &e);
     CHECK(p.repacked_bytes >= keys && p.repacked_bytes < keys + 4096);

@@ -61,10 +61,12 @@ void step_kit_open(struct step_kit *k, const char *path, const struct step_kit_o
     CHECK_OK(ledger_new(&k->ledger, (uint64_t)4 << 30, &e), &e);
     CHECK_OK(gguf_open(&k->gguf, path, &e), &e);
     CHECK_OK(model_bind(&k->model, k->gguf, &e), &e);
-    CHECK_OK(model_load(&k->model, &(struct model_load_options){.ledger = k->ledger}, &e), &e);
+    const struct model_load_options load = {.ledger = k->ledger, .n_streamed = o->n_streamed};
+    CHECK_OK(model_load(&k->model, &load, &e), &e);
     CHECK_OK(model_experts_open(&k->model, k->ledger,
                                 o->expert_slots ? o->expert_slots : UINT64_MAX, &k->experts, &e),
              &e);
+    CHECK_OK(trunk_open(&k->trunk, &k->model, k->ledger, &e), &e);
     read_experts(k);
     if (o->change)
         o->change(&k->model);
@@ -78,6 +80,7 @@ void step_kit_open(struct step_kit *k, const char *path, const struct step_kit_o
                                        .kernels = kernels,
                                        .ledger = k->ledger,
                                        .experts = k->experts,
+                                       .trunk = k->trunk,
                                        .exact = !o->isa,
                                        .max_rows = o->max_rows,
                                        .max_logits = o->max_logits,
@@ -92,6 +95,7 @@ void step_kit_close(struct step_kit *k)
 {
     forward_free(k->forward);
     kv_pool_free(k->kv);
+    trunk_close(k->trunk);
     experts_close(k->experts);
     free_experts(k);
     model_release(&k->model);
