@@ -225,15 +225,19 @@ static void print_experts(struct output *out, const struct engine_makeup *m)
                m->smallest_expert_bytes, largest, m->expert_weights);
 }
 
-static void print_makeup(struct output *out, const struct engine_makeup *m)
+static void print_makeup(struct output *out, const struct engine_makeup *m,
+                         const struct engine_info *info)
 {
     char kinds[200] = "";
     char note[64];
     if (m->n_dense + m->n_moe == 0)
         return;
     print_text(out, "layers", kinds_text(m, kinds));
-    if (m->n_moe > 0)
+    if (m->n_moe > 0) {
         print_experts(out, m);
+        output_put(out, "%-14s with %s%s%s\n", "  read", info->io, *info->io_notice ? "; " : "",
+                   info->io_notice);
+    }
     output_put(out, "\nbytes by kind\n");
     snprintf(note, sizeof(note), "%" PRIu64 " weights", m->trunk_weights);
     print_size(out, "trunk", m->trunk_bytes, note);
@@ -272,6 +276,8 @@ static void add_info(cJSON *o, const struct engine_info *info)
     cJSON_AddStringToObject(o, "chat_format", info->chat_format);
     cJSON_AddStringToObject(o, "chat_refusal", info->chat_refusal);
     cJSON_AddStringToObject(o, "fingerprint", info->fingerprint);
+    cJSON_AddStringToObject(o, "io", info->io);
+    cJSON_AddStringToObject(o, "io_notice", info->io_notice);
     add_number(o, "parameters", info->n_params);
     add_number(o, "bytes", info->file_bytes);
     add_number(o, "files", info->n_shards);
@@ -382,7 +388,7 @@ static int print(struct command_context *c, const struct engine *en, struct erro
         return output_json(c->out, o, true, e);
     }
     print_model(c->out, &info);
-    print_makeup(c->out, &makeup);
+    print_makeup(c->out, &makeup, &info);
     int rc = print_formats(c->out, en, e);
     if (rc == 0 && option_on(c->options, OPTION_TENSORS))
         rc = print_tensors(c->out, en, e);
@@ -425,8 +431,8 @@ static int run(struct command_context *c, struct error *e)
 }
 
 static const enum option_id options[] = {
-    OPTION_MODEL, OPTION_MEMORY,      OPTION_SLOTS,   OPTION_CTX,  OPTION_CHUNK,
-    OPTION_EXACT, OPTION_CHAT_FORMAT, OPTION_TENSORS, OPTION_JSON, OPTION_NONE};
+    OPTION_MODEL, OPTION_MEMORY,      OPTION_SLOTS,   OPTION_CTX,  OPTION_CHUNK, OPTION_EXACT,
+    OPTION_IO,    OPTION_CHAT_FORMAT, OPTION_TENSORS, OPTION_JSON, OPTION_NONE};
 
 const struct command command_inspect = {
     .name = "inspect",

@@ -14,6 +14,7 @@ static struct worker_options worker_options(const struct options *o)
         .slots = (uint32_t)option_int(o, OPTION_SLOTS),
         .chunk = (uint32_t)option_int(o, OPTION_CHUNK),
         .isa = option_text(o, OPTION_ISA),
+        .io = option_text(o, OPTION_IO),
         .chat_format = option_text(o, OPTION_CHAT_FORMAT),
         .exact = option_on(o, OPTION_EXACT),
         .raw = option_on(o, OPTION_RAW),
@@ -34,6 +35,7 @@ static int run(struct command_context *c, struct error *e)
         return rc;
     if (o.raw && o.chat_format)
         return error_set(e, ERROR_USAGE, "--raw and --chat-format exclude each other");
+    o.json = option_on(c->options, OPTION_JSON) ? c->out : NULL;
     struct stop stop = {0};
     struct queue *q = NULL;
     rc = stop_open(&stop, e);
@@ -47,12 +49,13 @@ static int run(struct command_context *c, struct error *e)
 }
 
 static const enum option_id options[] = {
-    OPTION_MODEL,       OPTION_MEMORY,         OPTION_THREADS,
-    OPTION_CTX,         OPTION_SLOTS,          OPTION_CHUNK,
-    OPTION_ISA,         OPTION_EXACT,          OPTION_RAW,
-    OPTION_CHAT_FORMAT, OPTION_ALIAS,          OPTION_MATCH_MODEL,
-    OPTION_DRAIN,       OPTION_LEASE,          OPTION_REPORT_EVERY,
-    OPTION_SPACE_CHECK, OPTION_SNAPSHOT_AFTER, OPTION_NONE};
+    OPTION_MODEL,        OPTION_MEMORY,      OPTION_THREADS,
+    OPTION_CTX,          OPTION_SLOTS,       OPTION_CHUNK,
+    OPTION_ISA,          OPTION_IO,          OPTION_EXACT,
+    OPTION_RAW,          OPTION_CHAT_FORMAT, OPTION_ALIAS,
+    OPTION_MATCH_MODEL,  OPTION_DRAIN,       OPTION_LEASE,
+    OPTION_REPORT_EVERY, OPTION_SPACE_CHECK, OPTION_SNAPSHOT_AFTER,
+    OPTION_JSON,         OPTION_NONE};
 
 const struct command command_run = {
     .name = "run",

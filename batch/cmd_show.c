@@ -30,6 +30,8 @@ static cJSON *attempt_json(const struct queue_attempt_info *a)
         {"decode_ms", t->decode_ms},
         {"resumed_tokens", t->resumed_tokens},
         {"read_bytes", t->read_bytes},
+        {"expert_hits", t->expert_hits},
+        {"expert_misses", t->expert_misses},
         {"major_faults", t->major_faults},
         {"pressure_some_us", t->pressure_some_us},
         {"pressure_full_us", t->pressure_full_us},

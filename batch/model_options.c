@@ -23,6 +23,7 @@ int model_options_read(struct engine_options *ret, const struct options *o, cons
         .slots = (uint32_t)option_int(o, OPTION_SLOTS),
         .chunk = (uint32_t)option_int(o, OPTION_CHUNK),
         .isa = option_text(o, OPTION_ISA),
+        .io = option_text(o, OPTION_IO),
         .chat_format = option_text(o, OPTION_CHAT_FORMAT),
         .exact = option_on(o, OPTION_EXACT),
     };

@@ -143,15 +143,24 @@ void report_end(struct report *r)
     wipe(r);
 }
 
+static double per_second(double n, double ms)
+{
+    return ms > 0 ? 1000 * n / ms : 0;
+}
+
 static void say_experts(struct report *r)
 {
-    char size[24], wait[24];
+    char size[24], rate[24], wait[24];
     const double wanted = (double)(r->expert_hits + r->expert_misses);
     if (r->expert_misses)
-        report_say(r, LOG_INFO,
-                   "experts: %s read, %.1f %% of those wanted were in memory, %s waiting for reads",
-                   str_format_size(r->read_bytes, size), 100 * (double)r->expert_hits / wanted,
-                   str_format_duration((int64_t)(r->expert_wait_ms / 1000), wait));
+        report_say(
+            r, LOG_INFO,
+            "experts: %s read at %s/s, %.1f %% of those wanted were in memory, %s waiting "
+            "for reads",
+            str_format_size(r->read_bytes, size),
+            str_format_size((uint64_t)per_second((double)r->read_bytes, r->expert_busy_ms), rate),
+            100 * (double)r->expert_hits / wanted,
+            str_format_duration((int64_t)(r->expert_wait_ms / 1000), wait));
 }
 
 static void say_empty(struct report *r)
@@ -197,4 +206,31 @@ void report_summary(struct report *r)
     if (r->failures[most])
         report_say(r, LOG_WARN, "most common failure (%llu): %s",
                    (unsigned long long)r->failures[most], r->example[most]);
+}
+
+cJSON *report_json(const struct report *r)
+{
+    const struct {
+        const char *name;
+        double value;
+    } numbers[] = {
+        {"done", (double)r->n_done},
+        {"failed", (double)r->n_failed},
+        {"returned", (double)r->n_returned},
+        {"seconds", (double)(clock_mono_us() - r->started_us) / 1e6},
+        {"prompt_tokens", (double)r->prompt_tokens},
+        {"decode_tokens", (double)r->decode_tokens},
+        {"step_ms", r->step_ms},
+        {"bytes_read", (double)r->read_bytes},
+        {"expert_hits", (double)r->expert_hits},
+        {"expert_misses", (double)r->expert_misses},
+        {"reads", (double)r->expert_reads},
+        {"read_ms", r->expert_busy_ms},
+        {"read_wait_ms", r->expert_wait_ms},
+        {"read_bytes_per_second", per_second((double)r->read_bytes, r->expert_busy_ms)},
+    };
+    cJSON *o = cJSON_CreateObject();
+    for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
+        cJSON_AddNumberToObject(o, numbers[i].name, numbers[i].value);
+    return o;
 }

@@ -6,6 +6,7 @@
 #ifndef BATCH_REPORT_H
 #define BATCH_REPORT_H
 
+#include <cjson/cJSON.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -26,8 +27,9 @@ struct report {
     int64_t shown_us;
     double rate; /* tokens/s, smoothed over lines */
     /* what steps read of the model's file, and found, when the experts do not all stay */
-    uint64_t read_bytes, expert_hits, expert_misses;
-    double expert_wait_ms;
+    uint64_t read_bytes, expert_hits, expert_misses, expert_reads;
+    double expert_busy_ms, expert_wait_ms; /* reads under way; steps stood waiting for some */
+    double step_ms;                        /* all steps took, waiting included */
     /* of n_done: the answer says nothing, by why; and retries like that beside an earlier answer */
     struct report_reason {
         const char *why; /* a literal */
@@ -51,6 +53,8 @@ void report_progress(struct report *r, const struct queue_counts *c, unsigned n_
 void report_line(struct report *r, const char *fmt, ...) ATTR_PRINTF(2, 3);
 void report_loading(struct report *r, uint64_t done_bytes, uint64_t total_bytes);
 void report_summary(struct report *r);
+/* The same and more as one object. */
+cJSON *report_json(const struct report *r);
 /* Wipes a progress line that stands on the terminal. */
 void report_end(struct report *r);
 

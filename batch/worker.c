@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "batch/output.h"
 #include "batch/worker_parts.h"
 
 #define EXIT_SOME_FAILED 1
@@ -137,6 +138,14 @@ static int status_of(struct worker *w, int rc, struct error *e)
     return rc ? rc : w->report.n_failed ? EXIT_SOME_FAILED : 0;
 }
 
+static int tell_figures(struct worker *w, int status, struct error *e)
+{
+    cJSON *o = report_json(&w->report);
+    cJSON_AddStringToObject(o, "io", w->info.io ? w->info.io : "");
+    int rc = output_json(w->o->json, o, true, e);
+    return rc < 0 ? rc : status;
+}
+
 int worker_run(const struct worker_options *o, struct queue *q, struct stop *stop, struct error *e)
 {
     struct worker *w = mem_zalloc(sizeof(*w));
@@ -154,6 +163,8 @@ int worker_run(const struct worker_options *o, struct queue *q, struct stop *sto
     if (began)
         report_summary(&w->report);
     rc = status_of(w, rc, e);
+    if (began && o->json && rc >= 0)
+        rc = tell_figures(w, rc, e);
     mem_free(w);
     return rc;
 }

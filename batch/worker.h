@@ -32,13 +32,14 @@ struct worker_options {
     uint64_t memory_bytes; /* 0: from what is available */
     int threads;
     uint32_t ctx, slots, chunk; /* 0: the engine's default */
-    const char *isa, *chat_format;
+    const char *isa, *io, *chat_format;
     bool exact;
     bool raw;         /* messages' contents as plain text */
     bool match_model; /* refuse requests that name another model */
     bool drain;       /* stop when nothing is left */
     int64_t lease_us, report_us, space_check_us;
     int64_t snapshot_after_us; /* a stop keeps what took longer than this to compute */
+    struct output *json;       /* the end's figures go there, too; NULL: no */
 };
 
 /* An exit status (0, 1 drained with failures, 130 after SIGINT), or a negative code. */

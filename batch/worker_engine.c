@@ -40,6 +40,7 @@ static struct engine_options engine_options(struct worker *w, bool headers_only)
                                    .slots = o->slots,
                                    .chunk = o->chunk,
                                    .isa = o->isa,
+                                   .io = o->io,
                                    .chat_format = o->raw ? NULL : o->chat_format,
                                    .exact = o->exact,
                                    .headers_only = headers_only,
@@ -121,15 +122,18 @@ static int allocate_slots(struct worker *w, size_t n, struct error *e)
 static void tell_loaded(struct worker *w, double load_ms)
 {
     struct engine_plan p;
-    char used[24], experts[64] = "";
+    char used[24], experts[96] = "";
     engine_plan(w->engine, &p);
     if (p.expert_count > 0)
-        snprintf(experts, sizeof(experts), "%llu of %llu experts at once, ",
-                 (unsigned long long)p.expert_slots, (unsigned long long)p.expert_count);
+        snprintf(experts, sizeof(experts), "%llu of %llu experts at once, read with %s, ",
+                 (unsigned long long)p.expert_slots, (unsigned long long)p.expert_count,
+                 w->info.io);
     report_say(&w->report, LOG_INFO,
                "%s loaded in %.1f s: %u slot%s of %u tokens, %s%s of memory, %s", w->model,
                load_ms / 1000, w->info.slots, w->info.slots == 1 ? "" : "s", w->info.ctx, experts,
                str_format_size(ledger_total(w->ledger), used), w->info.isa);
+    if (p.expert_count > 0 && *w->info.io_notice)
+        report_say(&w->report, LOG_INFO, "%s", w->info.io_notice);
 }
 
 int worker_load(struct worker *w, struct error *e)
@@ -161,7 +165,10 @@ static void keep_counts(struct worker *w)
     w->report.read_bytes += c.bytes_read;
     w->report.expert_hits += c.expert_hits;
     w->report.expert_misses += c.expert_misses;
+    w->report.expert_reads += c.expert_reads;
+    w->report.expert_busy_ms += c.expert_busy_ms;
     w->report.expert_wait_ms += c.expert_wait_ms;
+    w->report.step_ms += c.step_ms;
 }
 
 void worker_unload(struct worker *w)

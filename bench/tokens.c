@@ -42,12 +42,13 @@ static int open_model(struct bench *b, struct error *e)
                                  .exact = b->exact,
                                  .max_rows = b->chunk,
                                  .max_logits = 1};
+    const struct model_experts_options experts = {.ledger = b->ledger, .n_slots = UINT64_MAX};
     if ((rc = kernels_pick(b->isa, &b->kernels, e)) != 0 ||
         (rc = model_load(&b->model, &load, e)) != 0 ||
         (rc = kv_pool_new(&b->kv, b->ledger, &shape, kv_sequence_bytes(&shape, positions), 1,
                           positions, e)) != 0)
         return rc;
-    if ((rc = model_experts_open(&b->model, b->ledger, UINT64_MAX, &b->experts, e)) != 0)
+    if ((rc = model_experts_open(&b->model, &experts, &b->experts, e)) != 0)
         return rc;
     fo.kv = b->kv;
     fo.experts = b->experts;

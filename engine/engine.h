@@ -38,6 +38,7 @@ struct engine_options {
     uint32_t chunk;          /* rows of a step at most; default 256 */
     uint32_t logits;         /* rows of a step that get logits, for engine_score; default 16 */
     const char *isa;         /* NULL, "auto", "generic", "avx2" ... */
+    const char *io;          /* how experts are read: NULL, "auto", "uring" or "pread" */
     const char *chat_format; /* NULL: by the model's template */
     bool exact;
     bool headers_only; /* directory, tokenizer and plan; no weights: submit and score are refused */
@@ -58,6 +59,8 @@ struct engine_info {
     const char *arch;
     const char *name; /* general.name or "" */
     const char *isa;
+    const char *io;             /* how experts are read: "uring" or "pread" */
+    const char *io_notice;      /* what about that is slower than it could be: "" or a sentence */
     const char *tokenizer_kind; /* "smollm", "spm" ... */
     const char *chat_format;    /* "" when there is none */
     const char *chat_refusal;   /* why there is none, "" otherwise */
@@ -205,6 +208,7 @@ struct engine_usage {
     /* this sequence's share of what its steps needed, by rows */
     uint64_t bytes_read; /* from disk */
     uint64_t expert_hits, expert_misses;
+    double read_ms, read_wait_ms; /* reads were under way; the step stood waiting for some */
 };
 
 enum engine_event_kind {
@@ -284,6 +288,8 @@ struct engine_counters {
     double load_ms, step_ms;
     uint64_t load_bytes;
     uint64_t expert_hits, expert_misses; /* of the experts that steps wanted: resident, read */
+    uint64_t expert_reads;               /* of one matrix each */
+    double expert_busy_ms;               /* at least one of them was under way */
     double expert_wait_ms;               /* steps stood waiting for reads of experts */
     double layers_wait_ms;               /* and of streamed layers */
     uint32_t worst_file_failures;        /* reads of one file of the model that failed */

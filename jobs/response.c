@@ -120,8 +120,12 @@ static void put_x_timing(struct buf *out, const struct job_answer *a)
     put_ms(out, "decode_ms", a->usage.decode_ms);
     buf_printf(out, "\"resumed_tokens\":%u,\"restored_tokens\":%u,", a->usage.resumed_tokens,
                a->usage.restored_tokens);
-    buf_printf(out, "\"bytes_read\":%llu,\"peak_bytes\":%llu},",
-               (unsigned long long)a->usage.bytes_read, (unsigned long long)t->peak_bytes);
+    buf_printf(out, "\"bytes_read\":%llu,\"expert_hits\":%llu,\"expert_misses\":%llu,",
+               (unsigned long long)a->usage.bytes_read, (unsigned long long)a->usage.expert_hits,
+               (unsigned long long)a->usage.expert_misses);
+    put_ms(out, "read_ms", a->usage.read_ms);
+    put_ms(out, "read_wait_ms", a->usage.read_wait_ms);
+    buf_printf(out, "\"peak_bytes\":%llu},", (unsigned long long)t->peak_bytes);
 }
 
 int job_answer_json(struct buf *out, const struct job_kind *kind, const struct job_answer *a,

@@ -126,6 +126,8 @@ static int open_all(struct engine *en, struct error *e)
                          PARALLEL_MAX);
     int rc = kernels_pick(en->o.exact ? "generic" : en->o.isa, &en->kernels, e);
     if (rc == 0)
+        rc = io_pick(en->o.io, &en->io, &en->io_why, e);
+    if (rc == 0)
         rc = open_directory(en, e);
     if (rc == 0)
         rc = open_vocabulary(en, e);
@@ -179,28 +181,30 @@ void engine_close(struct engine *en)
 void engine_describe(const struct engine *en, struct engine_info *ret)
 {
     const struct hparams *hp = &en->model.hp;
-    *ret = (struct engine_info){.path = en->path,
-                                .arch = en->arch,
-                                .name = en->name,
-                                .isa = en->kernels->name,
-                                .tokenizer_kind = en->tokenizer ? tokenizer_pre(en->tokenizer) : "",
-                                .chat_format = en->chat ? chat_format_name(en->chat) : "",
-                                .chat_refusal = en->chat ? "" : en->chat_refusal.text,
-                                .model_refusal = en->bound ? en->vocabulary_refusal.text
-                                                           : en->model_refusal.text,
-                                .n_params = model_n_params(&en->model),
-                                .file_bytes = gguf_total_bytes(en->gguf),
-                                .n_shards = (uint32_t)gguf_n_shards(en->gguf),
-                                .n_layers = hp->n_layers,
-                                .n_embd = hp->n_embd,
-                                .n_vocab = hp->n_vocab,
-                                .ctx_model = hp->n_ctx,
-                                .ctx = en->plan.ctx,
-                                .n_heads = hp->n_heads,
-                                .n_kv_heads = hp->n_kv_heads,
-                                .head_dim = hp->head_dim,
-                                .n_ff = hp->n_ff,
-                                .slots = en->plan.slots};
+    *ret = (struct engine_info){
+        .path = en->path,
+        .arch = en->arch,
+        .name = en->name,
+        .isa = en->kernels->name,
+        .io = en->io,
+        .io_notice = en->experts ? experts_io_notice(en->experts) : en->io_why.text,
+        .tokenizer_kind = en->tokenizer ? tokenizer_pre(en->tokenizer) : "",
+        .chat_format = en->chat ? chat_format_name(en->chat) : "",
+        .chat_refusal = en->chat ? "" : en->chat_refusal.text,
+        .model_refusal = en->bound ? en->vocabulary_refusal.text : en->model_refusal.text,
+        .n_params = model_n_params(&en->model),
+        .file_bytes = gguf_total_bytes(en->gguf),
+        .n_shards = (uint32_t)gguf_n_shards(en->gguf),
+        .n_layers = hp->n_layers,
+        .n_embd = hp->n_embd,
+        .n_vocab = hp->n_vocab,
+        .ctx_model = hp->n_ctx,
+        .ctx = en->plan.ctx,
+        .n_heads = hp->n_heads,
+        .n_kv_heads = hp->n_kv_heads,
+        .head_dim = hp->head_dim,
+        .n_ff = hp->n_ff,
+        .slots = en->plan.slots};
     memcpy(ret->fingerprint, en->fingerprint, sizeof(ret->fingerprint));
     memcpy(ret->resume_fingerprint, en->resume_fingerprint, sizeof(ret->resume_fingerprint));
 }
@@ -250,6 +254,8 @@ void engine_counters(const struct engine *en, struct engine_counters *ret)
     ret->layers_wait_ms = (double)trunk.wait_us / US_PER_MS;
     ret->expert_hits = experts.hits;
     ret->expert_misses = experts.misses;
+    ret->expert_reads = experts.reads;
+    ret->expert_busy_ms = (double)experts.busy_us / US_PER_MS;
     ret->expert_wait_ms = (double)experts.wait_us / US_PER_MS;
     ret->worst_file_failures = MAX_OF(experts.worst_file_failures, trunk.worst_file_failures);
 }

@@ -13,6 +13,7 @@
 
 #include "engine/chat/chat.h"
 #include "engine/engine.h"
+#include "engine/experts/io.h"
 #include "engine/gguf/gguf.h"
 #include "engine/kernels/kernels.h"
 #include "engine/kv/kv.h"
@@ -50,6 +51,8 @@ struct engine {
     struct engine_plan plan;
     uint64_t process_reserved;
 
+    const char *io;               /* how experts are read */
+    struct error io_why;          /* why not another way */
     struct expert_store *experts; /* NULL: the model has none */
     struct trunk *trunk;          /* NULL: every layer stays */
     struct kv_pool *kv;

@@ -65,7 +65,11 @@ int scheduler_open(struct engine *en, struct error *e)
                          kv_sequence_bytes(&shape, en->plan.ctx) * slots, slots, en->plan.ctx, e);
     o.kv = en->kv;
     if (rc == 0)
-        rc = model_experts_open(&en->model, en->ledger, en->plan.expert_slots, &en->experts, e);
+        rc = model_experts_open(&en->model,
+                                &(struct model_experts_options){.ledger = en->ledger,
+                                                                .n_slots = en->plan.expert_slots,
+                                                                .io = en->o.io},
+                                &en->experts, e);
     o.experts = en->experts;
     if (rc == 0)
         rc = trunk_open(&en->trunk, &en->model, en->ledger, e);
@@ -256,9 +260,14 @@ static void share_reads(struct engine *en, uint32_t n_rows)
     const struct engine_counters *now = &en->shared;
     for (uint32_t i = 0; i < en->n_running; i++) {
         struct sequence *s = en->running[i];
+        const double share = (double)s->n_rows / n_rows;
         s->bytes_read += (now->bytes_read - before.bytes_read) * s->n_rows / n_rows;
         s->expert_hits += (now->expert_hits - before.expert_hits) * s->n_rows / n_rows;
         s->expert_misses += (now->expert_misses - before.expert_misses) * s->n_rows / n_rows;
+        s->read_ms += (now->expert_busy_ms - before.expert_busy_ms) * share;
+        s->read_wait_ms += (now->expert_wait_ms - before.expert_wait_ms + now->layers_wait_ms -
+                            before.layers_wait_ms) *
+                           share;
     }
 }
 

@@ -162,6 +162,8 @@ void sequence_usage(const struct sequence *s, struct engine_usage *ret)
                                  .bytes_read = s->bytes_read,
                                  .expert_hits = s->expert_hits,
                                  .expert_misses = s->expert_misses,
+                                 .read_ms = s->read_ms,
+                                 .read_wait_ms = s->read_wait_ms,
                                  .prefill_ms = (double)(first - s->admitted_us) / US_PER_MS,
                                  .decode_ms = (double)(until - first) / US_PER_MS};
 }

@@ -46,6 +46,7 @@ struct sequence {
     enum engine_finish finish;
     enum engine_finish_detail detail;
     uint64_t bytes_read, expert_hits, expert_misses; /* its share of its steps' */
+    double read_ms, read_wait_ms;
     int64_t admitted_us;
     int64_t first_us; /* when the first new token was there; 0: not yet */
     int64_t finished_us;

@@ -62,7 +62,7 @@ uint64_t model_experts_bytes(const struct model *m, uint64_t n_slots)
     return experts_store_bytes(m->experts, m->hp.n_layers, m->hp.n_experts, n_slots);
 }
 
-int model_experts_open(const struct model *m, struct ledger *l, uint64_t n_slots,
+int model_experts_open(const struct model *m, const struct model_experts_options *from,
                        struct expert_store **ret, struct error *e)
 {
     const uint32_t n_shards = (uint32_t)gguf_n_shards(m->gguf);
@@ -74,13 +74,14 @@ int model_experts_open(const struct model *m, struct ledger *l, uint64_t n_slots
         return error_set(e, ERROR_NOMEM, "no memory for the names of %u files", n_shards);
     for (uint32_t i = 0; i < n_shards; i++)
         paths[i] = gguf_shard_path(m->gguf, i);
-    const struct expert_store_options o = {.ledger = l,
+    const struct expert_store_options o = {.ledger = from->ledger,
+                                           .io = from->io,
                                            .paths = paths,
                                            .n_shards = n_shards,
                                            .layers = m->experts,
                                            .n_layers = m->hp.n_layers,
                                            .n_experts = m->hp.n_experts,
-                                           .n_slots = n_slots,
+                                           .n_slots = from->n_slots,
                                            .check = check_slice,
                                            .opened = check_file,
                                            .check_context = m};

@@ -159,8 +159,13 @@ const struct tensor *model_expert_tensor(const struct layer *l, uint32_t i);
 int model_find_experts(struct model *m, struct error *e);
 /* Bytes that a store with so many slots takes. */
 uint64_t model_experts_bytes(const struct model *m, uint64_t n_slots);
-/* A store with so many slots (at most one each) over them; *ret NULL: the model has none. */
-int model_experts_open(const struct model *m, struct ledger *l, uint64_t n_slots,
+struct model_experts_options {
+    struct ledger *ledger;
+    uint64_t n_slots; /* at most one each is taken */
+    const char *io;   /* how to read, as io_open takes it */
+};
+/* A store over them; *ret NULL: the model has none. */
+int model_experts_open(const struct model *m, const struct model_experts_options *o,
                        struct expert_store **ret, struct error *e);
 /* What a sequence carries, by kind of layer. */
 struct kv_shape model_kv_shape(const struct model *m, bool exact);

@@ -28,7 +28,7 @@ plain() {
         -e 's/[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}Z?/TIME/g' \
         -e "s#$scratch/case#.#g" -e 's/pid [0-9]+/pid PID/g; s/process [0-9]+/process PID/g' \
         -e 's/ in [0-9]+s; / in TIME; /; s/\([0-9.]+\/s\)/(RATE)/; s/ loaded in [0-9.]+ s: .*/ loaded/' \
-        -e 's/\.[0-9a-f]{16}\.tmp/.RANDOM.tmp/; s/^rate .*/rate    RATES/; s/ experts: .* read, .*/ experts: COST/'
+        -e 's/\.[0-9a-f]{16}\.tmp/.RANDOM.tmp/; s/^rate .*/rate    RATES/; s/ experts: .* read at .*/ experts: COST/'
 }
 
 run_case() {

@@ -60,8 +60,16 @@ nocturne submit -q --batch set --reasoning off --max-tokens 5 -p x > id
 nocturne submit -q --batch set2 --reasoning-budget 3 --max-tokens 40 -p y > id
 t nocturne submit --reasoning sometimes -p x
 t nocturne submit --reasoning-budget -2 -p x
-nocturne run --drain > .out 2>&1; echo "[exit $?]"
+nocturne run --drain --io pread --json > .json 2> .err; echo "[exit $?]"
 look | grep prompt
+python3 -c '
+import json
+run = json.load(open(".json"))
+for name in "done failed returned io expert_misses".split():
+    print(name, run[name])
+# Three matrices of an expert, each in whole blocks of the file system.
+print(run["reads"] == 3 * run["expert_misses"], run["bytes_read"] % 512,
+      0 < run["read_wait_ms"] < run["step_ms"])'
 echo "--- a format that does not think"
 nocturne submit -q --batch plain --reasoning on --max-tokens 5 -p z > id
 mkmodel --arch llama --layers 2 --embd 64 --heads 4 --ff 128 --ctx 256 --vocab 512 -o plain.gguf > .out 2>&1

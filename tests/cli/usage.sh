@@ -5,6 +5,7 @@ t nocturne help nonsense
 t nocturne status --jsno
 t nocturne run --window 22:00-07:00
 t nocturne run
+t nocturne run -m model.gguf --io mmap
 t nocturne submit --max-tokens
 t nocturne submit --max-tokens 0 -p x
 t nocturne submit --temperature hot -p x

@@ -55,7 +55,8 @@ static int read_experts(const struct model *m, struct ledger *l, struct error *e
     struct expert_want want;
     struct expert_view view;
     uint32_t n = 1;
-    int rc = model_experts_open(m, l, 2, &store, e);
+    int rc = model_experts_open(m, &(struct model_experts_options){.ledger = l, .n_slots = 2},
+                                &store, e);
     for (uint32_t i = 0; store && rc == 0 && i < m->hp.n_layers * m->hp.n_experts; i++) {
         const uint32_t layer = i / m->hp.n_experts;
         const uint32_t id = i % m->hp.n_experts;

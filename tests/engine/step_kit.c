@@ -62,10 +62,12 @@ void step_kit_open(struct step_kit *k, const char *path, const struct step_kit_o
     CHECK_OK(gguf_open(&k->gguf, path, &e), &e);
     CHECK_OK(model_bind(&k->model, k->gguf, &e), &e);
     const struct model_load_options load = {.ledger = k->ledger, .n_streamed = o->n_streamed};
+    const struct model_experts_options experts = {.ledger = k->ledger,
+                                                  .io = o->io,
+                                                  .n_slots = o->expert_slots ? o->expert_slots
+                                                                             : UINT64_MAX};
     CHECK_OK(model_load(&k->model, &load, &e), &e);
-    CHECK_OK(model_experts_open(&k->model, k->ledger,
-                                o->expert_slots ? o->expert_slots : UINT64_MAX, &k->experts, &e),
-             &e);
+    CHECK_OK(model_experts_open(&k->model, &experts, &k->experts, &e), &e);
     CHECK_OK(trunk_open(&k->trunk, &k->model, k->ledger, &e), &e);
     read_experts(k);
     if (o->change)

@@ -22,6 +22,7 @@ struct step_kit_options {
     const char *isa; /* NULL: exact */
     uint32_t max_rows, max_logits;
     uint64_t expert_slots; /* 0: one for every expert */
+    const char *io;        /* how they are read */
     uint32_t n_streamed;   /* the last layers, which do not stay */
     uint32_t positions;    /* of a sequence; there may be two */
     /* Called between model_load and the rest; may change the model. NULL: not. */

@@ -24,7 +24,11 @@ static struct job_answer sample(void)
                   .resumed_tokens = 1,
                   .prefill_ms = 22,
                   .decode_ms = 8,
-                  .bytes_read = 99},
+                  .bytes_read = 99,
+                  .expert_hits = 6,
+                  .expert_misses = 7,
+                  .read_ms = 9,
+                  .read_wait_ms = 5},
         .timing = {.queued_ms = 3, .load_ms = 4, .attempts = 2, .peak_bytes = 77},
     };
 }
@@ -41,8 +45,9 @@ static struct job_answer sample(void)
     "\"prompt_per_token_ms\":2.000,\"prompt_per_second\":500.000,\"predicted_n\":4,"               \
     "\"predicted_ms\":8.000,\"predicted_per_token_ms\":2.000,\"predicted_per_second\":500.000},"   \
     "\"x_timing\":{\"queued_ms\":3,\"load_ms\":4,\"attempts\":2,\"prefill_ms\":22.000,"            \
-    "\"decode_ms\":8.000,\"resumed_tokens\":1,\"restored_tokens\":0,\"bytes_read\":99,\"peak_"     \
-    "bytes\":77},\"x_seed\":42}"
+    "\"decode_ms\":8.000,\"resumed_tokens\":1,\"restored_tokens\":0,\"bytes_read\":99,"            \
+    "\"expert_hits\":6,\"expert_misses\":7,\"read_ms\":9.000,\"read_wait_ms\":5.000,"              \
+    "\"peak_bytes\":77},\"x_seed\":42}"
 
 TEST(response_chat_object_is_exact)
 {
