@@ -26,7 +26,7 @@
 
 /* Bytes of the ring for the last n_streamed layers; 0: there is none. */
 uint64_t trunk_ring_bytes(const struct model *m, uint32_t n_streamed);
-/* Bytes that a step reads. */
+/* Bytes that a step reads, in whole blocks of FILE_DIRECT_ALIGN: of a file with finer ones a little less. */
 uint64_t trunk_step_bytes(const struct model *m, uint32_t n_streamed);
 /*
  * How many layers to stream so that all weights but experts take no more than `bytes`: the fewest; where

@@ -68,10 +68,10 @@ void step_kit_open(struct step_kit *k, const char *path, const struct step_kit_o
                                                                              : UINT64_MAX};
     CHECK_OK(model_load(&k->model, &load, &e), &e);
     CHECK_OK(model_experts_open(&k->model, &experts, &k->experts, &e), &e);
-    CHECK_OK(trunk_open(&k->trunk, &k->model, k->ledger, &e), &e);
     read_experts(k);
     if (o->change)
         o->change(&k->model);
+    CHECK_OK(trunk_open(&k->trunk, &k->model, k->ledger, &e), &e);
     CHECK_OK(kernels_pick(o->isa, &kernels, &e), &e);
     const struct kv_shape shape = model_kv_shape(&k->model, !o->isa);
     CHECK_OK(kv_pool_new(&k->kv, k->ledger, &shape, 2 * kv_sequence_bytes(&shape, o->positions), 2,
