@@ -1,13 +1,15 @@
 /*
- * kernels [--isa NAME] [--threads N] [--format NAME] [--seconds S]
+ * kernels [--isa NAME] [--threads N] [--format NAME] [--rows N] [--seconds S]
  *
  * Matrix products of every format and instruction set that this processor has, for few and for many
- * activation rows, as CSV: weight bytes and operations a second, beside the memory bandwidth that a
- * plain read loop reaches with the same threads just before, and for one row the percentage of it.
+ * activation rows, as CSV: weight bytes and operations a second, beside the memory bandwidth of a plain
+ * read loop of the same threads. Products and reads take turns, a slice each, so that both meet the same
+ * machine; slices follow each other through far more than the last-level cache holds, what the two touch
+ * half of that apart. Figures are medians of the slices; percent is the median of the ratios of each
+ * turn's two, between the quartiles of those.
  * After them attention over pages (format "attention KEYS/VALUES" by dimensions; rows are queries that
  * share a page; bytes are those of the cache).
- * Weights are taken in slices, one after another out of more than the last-level cache holds, and the
- * best slice counts: on a machine that others use too, that is the one nobody disturbed.
+ * Weights lie where a model's do: in a block of the ledger, which asks for huge pages.
  */
 #include "engine/kernels/kernels.h"
 
@@ -18,25 +20,37 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/ledger.h"
 #include "base/parallel.h"
 #include "base/rng.h"
 
 #define N_COLS 2048
-#define W_BYTES ((size_t)192 << 20)
+#define W_BYTES ((size_t)512 << 20)
 #define SLICE_BYTES ((size_t)8 << 20)
 #define MAX_ROWS 512
+#define MAX_TURNS 4096
 
 struct bench {
     const struct kernels *kernels;
     const char *format;
+    size_t n_rows; /* 0: all that are measured */
     int threads;
     double seconds;
     char cpu[64];
+    struct ledger *ledger;
     unsigned char *w; /* W_BYTES */
     float *x;         /* [MAX_ROWS][N_COLS] */
     char *x_act;
-    float *y; /* [n_rows][outputs of a pass] */
-    double read_gbs;
+    float *y;     /* [n_rows][outputs of a pass] */
+    uint64_t sum; /* of what was read, printed at the end: so the loop cannot be left out */
+};
+
+/* What the turns of one line took, in nanoseconds a byte. */
+struct turns {
+    size_t n;
+    double product[MAX_TURNS];
+    double reading[MAX_TURNS];
+    double ratio[MAX_TURNS]; /* percent: the product's bandwidth of the read loop's */
 };
 
 /* The model's name from /proc/cpuinfo, without commas. */
@@ -79,28 +93,60 @@ static void read_range(void *context, size_t first, size_t last, int thread)
     r->sum[thread] += even + odd;
 }
 
-static double measure_reading(const struct bench *b, uint64_t *ret_sum)
+/* Nanoseconds a byte of a slice from there. */
+static double time_reading(struct bench *b, size_t at)
 {
     static struct read_sums r;
-    double best = 1e30;
-    for (size_t at = 0; at < 4 * W_BYTES; at += SLICE_BYTES) {
-        r.w = b->w + at % W_BYTES;
-        double start = seconds_now();
-        parallel_for(SLICE_BYTES / 64, 64, read_range, &r);
-        best = fmin(best, seconds_now() - start);
-    }
-    *ret_sum += r.sum[0]; /* printed at the end, so that the loop cannot be left out */
-    return (double)SLICE_BYTES / best * 1e-9;
+    r.w = b->w + at;
+    double start = seconds_now();
+    parallel_for(SLICE_BYTES / 64, 64, read_range, &r);
+    double ns = (seconds_now() - start) * 1e9;
+    b->sum += r.sum[0];
+    return ns / (double)SLICE_BYTES;
 }
 
-static void print_line(const struct bench *b, const char *format, size_t n_rows, double gbs,
-                       double gflops)
+static int compare_doubles(const void *a, const void *b)
 {
-    printf("%s,%s,%d,%s,%zu,%.2f,%.1f,%.1f,", b->cpu, b->kernels->name, b->threads, format, n_rows,
-           gbs, gflops, b->read_gbs);
-    if (n_rows == 1)
-        printf("%.0f", 100 * gbs / b->read_gbs);
-    printf("\n");
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The value below which that part of n lies; sorts. */
+static double quantile(double *x, size_t n, double part)
+{
+    qsort(x, n, sizeof(*x), compare_doubles);
+    return x[MIN_OF(n - 1, (size_t)((double)n * part))];
+}
+
+/* One slice of a product; its weights are `bytes` from `at`. */
+typedef void slice_fn(void *context, size_t at);
+
+/* Product and read loop in turns, as long as b->seconds say. */
+static void take_turns(struct bench *b, struct turns *t, slice_fn *slice, void *context,
+                       size_t slice_bytes)
+{
+    size_t at = 0;
+    t->n = 0;
+    for (double until = seconds_now() + b->seconds; t->n < MAX_TURNS && seconds_now() < until;) {
+        double reading = time_reading(b, (at + W_BYTES / 2) % W_BYTES / SLICE_BYTES * SLICE_BYTES);
+        double start = seconds_now();
+        slice(context, at);
+        double product = (seconds_now() - start) * 1e9 / (double)slice_bytes;
+        t->product[t->n] = product;
+        t->reading[t->n] = reading;
+        t->ratio[t->n++] = 100 * reading / product;
+        at = at + 2 * slice_bytes > W_BYTES ? 0 : at + slice_bytes;
+    }
+}
+
+static void print_line(const struct bench *b, const char *format, size_t n_rows, struct turns *t,
+                       double ops_a_byte)
+{
+    double gbs = 1 / quantile(t->product, t->n, 0.5);
+    printf("%s,%s,%d,%s,%zu,%.2f,%.1f,%.1f,%.0f,%.0f,%.0f\n", b->cpu, b->kernels->name, b->threads,
+           format, n_rows, gbs, gbs * ops_a_byte, 1 / quantile(t->reading, t->n, 0.5),
+           quantile(t->ratio, t->n, 0.5), quantile(t->ratio, t->n, 0.25),
+           quantile(t->ratio, t->n, 0.75));
     fflush(stdout);
 }
 
@@ -116,6 +162,13 @@ static void product_range(void *context, size_t first, size_t last, int thread)
     l->b->kernels->matmul[l->m.quant->index](&l->m, first, last);
 }
 
+static void product_slice(void *context, size_t at)
+{
+    struct product_loop *l = context;
+    l->m.w = l->b->w + at;
+    parallel_for(l->m.y_stride, 16, product_range, l);
+}
+
 /* Weight rows of a slice: of SLICE_BYTES, or what some milliseconds do for many activation rows. */
 static size_t slice_rows(const struct quant *q, size_t n_rows)
 {
@@ -124,8 +177,9 @@ static size_t slice_rows(const struct quant *q, size_t n_rows)
 }
 
 /* One line of CSV. */
-static void bench_format(const struct bench *b, const struct quant *q, size_t n_rows)
+static void bench_format(struct bench *b, const struct quant *q, size_t n_rows)
 {
+    static struct turns t;
     size_t n_out = slice_rows(q, n_rows);
     struct product_loop loop = {.b = b,
                                 .m = {.quant = q,
@@ -136,21 +190,11 @@ static void bench_format(const struct bench *b, const struct quant *q, size_t n_
                                       .n_rows = n_rows,
                                       .y = b->y,
                                       .y_stride = n_out}};
-    size_t slice_bytes = n_out * loop.m.w_row_bytes;
-    double best = 1e30;
-    size_t at = 0;
     for (size_t r = 0; r < n_rows; r++)
         b->kernels->act_quantise[q->act](b->x + r * N_COLS, b->x_act + r * loop.m.x_row_bytes,
                                          N_COLS);
-    for (double until = seconds_now() + b->seconds; seconds_now() < until;) {
-        loop.m.w = b->w + at;
-        double start = seconds_now();
-        parallel_for(n_out, 16, product_range, &loop);
-        best = fmin(best, seconds_now() - start);
-        at = at + 2 * slice_bytes > W_BYTES ? 0 : at + slice_bytes;
-    }
-    print_line(b, q->name, n_rows, (double)slice_bytes / best * 1e-9,
-               2.0 * (double)n_out * N_COLS * (double)n_rows / best * 1e-9);
+    take_turns(b, &t, product_slice, &loop, n_out * loop.m.w_row_bytes);
+    print_line(b, q->name, n_rows, &t, 2.0 * N_COLS * (double)n_rows / (double)loop.m.w_row_bytes);
 }
 
 /* The same blocks over and over: what they hold does not change the time. */
@@ -168,6 +212,8 @@ struct page_loop {
     const struct bench *b;
     struct attention_page page; /* the first one; the others follow */
     size_t page_bytes;
+    size_t n_pages;    /* of a slice */
+    size_t value_byte; /* of the first value in a page */
 };
 
 static void page_range(void *context, size_t first, size_t last, int thread)
@@ -188,9 +234,18 @@ static void page_range(void *context, size_t first, size_t last, int thread)
     }
 }
 
-/* One line of CSV: as many pages of one head as a slice holds, one after another. */
-static void bench_attention(const struct bench *b, size_t k_dim, size_t v_dim, size_t n_queries)
+static void page_slice(void *context, size_t at)
 {
+    struct page_loop *l = context;
+    l->page.k = l->b->w + at;
+    l->page.v = l->b->w + at + l->value_byte;
+    parallel_for(l->n_pages, 1, page_range, l);
+}
+
+/* One line of CSV: as many pages of one head as an eighth of a slice holds, one after another. */
+static void bench_attention(struct bench *b, size_t k_dim, size_t v_dim, size_t n_queries)
+{
+    static struct turns t;
     char name[40];
     bool latent = v_dim < k_dim; /* the values are part of the keys */
     size_t row_bytes = (latent ? k_dim : k_dim + v_dim) * sizeof(uint16_t);
@@ -201,25 +256,16 @@ static void bench_attention(const struct bench *b, size_t k_dim, size_t v_dim, s
                                       .k_dim = k_dim,
                                       .v_dim = v_dim,
                                       .scale = 0.1f},
-                             .page_bytes = KV_PAGE * row_bytes};
-    size_t n_pages = SLICE_BYTES / 8 / loop.page_bytes;
-    double best = 1e30;
-    size_t at = 0;
-    for (double until = seconds_now() + b->seconds; seconds_now() < until;) {
-        loop.page.k = b->w + at;
-        loop.page.v = b->w + at + (latent ? 0 : k_dim * sizeof(uint16_t));
-        double start = seconds_now();
-        parallel_for(n_pages, 1, page_range, &loop);
-        best = fmin(best, seconds_now() - start);
-        at = (at + SLICE_BYTES) % W_BYTES;
-    }
+                             .page_bytes = KV_PAGE * row_bytes,
+                             .n_pages = SLICE_BYTES / 8 / (KV_PAGE * row_bytes),
+                             .value_byte = latent ? 0 : k_dim * sizeof(uint16_t)};
+    take_turns(b, &t, page_slice, &loop, loop.n_pages * loop.page_bytes);
     snprintf(name, sizeof(name), "attention %zu/%zu", k_dim, v_dim);
-    double products = (double)(n_pages * n_queries * KV_PAGE * (k_dim + v_dim));
-    print_line(b, name, n_queries, (double)(n_pages * loop.page_bytes) / best * 1e-9,
-               2 * products / best * 1e-9);
+    print_line(b, name, n_queries, &t,
+               2.0 * (double)(n_queries * (k_dim + v_dim)) / (double)row_bytes);
 }
 
-static void bench_table(struct bench *b, uint64_t *ret_sum)
+static void bench_table(struct bench *b)
 {
     static const size_t n_rows[] = {1, 2, 4, 8, 64, MAX_ROWS};
     static const size_t n_queries[] = {1, 4, ATTENTION_QUERIES};
@@ -228,14 +274,13 @@ static void bench_table(struct bench *b, uint64_t *ret_sum)
         if (b->format && quant_by_name(b->format) != quants[i])
             continue;
         fill_weights(b, quants[i]);
-        b->read_gbs = measure_reading(b, ret_sum);
         for (size_t r = 0; r < ARRAY_LEN(n_rows); r++)
-            bench_format(b, quants[i], n_rows[r]);
+            if (b->n_rows == 0 || b->n_rows == n_rows[r])
+                bench_format(b, quants[i], n_rows[r]);
     }
-    if (b->format)
+    if (b->format || b->n_rows != 0)
         return;
     fill_weights(b, quant_by_name("F16"));
-    b->read_gbs = measure_reading(b, ret_sum);
     for (size_t d = 0; d < ARRAY_LEN(dims); d++) {
         for (size_t r = 0; r < ARRAY_LEN(n_queries); r++)
             bench_attention(b, dims[d][0], dims[d][1], n_queries[r]);
@@ -250,12 +295,6 @@ static void nothing(void *context, size_t first, size_t last, int thread)
     (void)thread;
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* What it costs to hand out work at all: a step does so four times a layer. */
 static void report_regions(void)
 {
@@ -267,31 +306,29 @@ static void report_regions(void)
             parallel_for((size_t)parallel_threads(), 1, nothing, NULL);
         cost[i] = (seconds_now() - start) / TOGETHER;
     }
-    qsort(cost, ARRAY_LEN(cost), sizeof(cost[0]), compare_doubles);
     fprintf(stderr, "an empty parallel_for: median %.1f us, 9 of 10 within %.1f us\n",
-            cost[ARRAY_LEN(cost) / 2] * 1e6, cost[ARRAY_LEN(cost) / 10 * 9] * 1e6);
+            quantile(cost, ARRAY_LEN(cost), 0.5) * 1e6, quantile(cost, ARRAY_LEN(cost), 0.9) * 1e6);
 }
 
 /* isa NULL: every table that this processor can run. */
 static int bench_all(struct bench *b, const char *isa, struct error *e)
 {
-    uint64_t sum = 0;
     int rc = isa ? kernels_pick(isa, &b->kernels, e) : 0;
     if (rc != 0)
         return rc;
-    printf("cpu,isa,threads,format,rows,weight_gb_s,gflop_s,read_gb_s,percent_of_read\n");
+    printf("cpu,isa,threads,format,rows,weight_gb_s,gflop_s,read_gb_s,percent_of_read,low,high\n");
     if (isa) {
-        bench_table(b, &sum);
+        bench_table(b);
     } else {
         for (size_t i = 0; kernels_all[i]; i++) {
             if (kernels_pick(kernels_all[i]->name, &b->kernels, e) == 0)
-                bench_table(b, &sum);
+                bench_table(b);
             else
                 fprintf(stderr, "skipped: %s\n", e->text);
         }
     }
     report_regions();
-    fprintf(stderr, "sum of what was read: %016llx\n", (unsigned long long)sum);
+    fprintf(stderr, "sum of what was read: %016llx\n", (unsigned long long)b->sum);
     return 0;
 }
 
@@ -306,6 +343,8 @@ static int parse_options(struct bench *b, const char **ret_isa, int argc, char *
             b->threads = (int)strtol(argv[i + 1], NULL, 10);
         else if (strcmp(argv[i], "--format") == 0)
             b->format = argv[i + 1];
+        else if (strcmp(argv[i], "--rows") == 0)
+            b->n_rows = (size_t)strtoul(argv[i + 1], NULL, 10);
         else if (strcmp(argv[i], "--seconds") == 0)
             b->seconds = strtod(argv[i + 1], NULL);
         else
@@ -314,16 +353,21 @@ static int parse_options(struct bench *b, const char **ret_isa, int argc, char *
     return b->format && !quant_by_name(b->format) ? -1 : 0;
 }
 
-static int take_memory(struct bench *b)
+static int take_memory(struct bench *b, struct error *e)
 {
     size_t acc_floats = (size_t)b->threads * ATTENTION_QUERIES * ATTENTION_PADDED(512);
-    b->w = mem_alloc(W_BYTES);
+    void *w = NULL;
+    int rc = ledger_new(&b->ledger, W_BYTES, e);
+    if (rc == 0)
+        rc = ledger_alloc(b->ledger, LEDGER_TRUNK, W_BYTES, "weights", &w, e);
+    if (rc != 0)
+        return rc;
+    b->w = w;
     b->x = mem_array((size_t)MAX_ROWS * N_COLS, sizeof(float));
     b->x_act = mem_zalloc(MAX_ROWS * act_row_bytes(ACT_F32, N_COLS));
     b->y = mem_array(MAX_OF((size_t)65536, acc_floats), sizeof(float));
-    if (!b->w || !b->x || !b->x_act || !b->y)
-        return -1;
-    memset(b->w, 1, W_BYTES);
+    if (!b->x || !b->x_act || !b->y)
+        return error_set(e, ERROR_NOMEM, "out of memory");
     for (size_t i = 0; i < (size_t)MAX_ROWS * N_COLS; i++)
         b->x[i] = (float)rng_unit(9, i) - 0.5f;
     return 0;
@@ -331,7 +375,9 @@ static int take_memory(struct bench *b)
 
 static void release_memory(struct bench *b)
 {
-    mem_free(b->w);
+    if (b->w)
+        ledger_release(b->ledger, LEDGER_TRUNK, b->w, W_BYTES);
+    ledger_free(b->ledger);
     mem_free(b->x);
     mem_free(b->x_act);
     mem_free(b->y);
@@ -343,13 +389,14 @@ int main(int argc, char **argv)
     struct error e = {0};
     const char *isa = NULL;
     if (parse_options(&b, &isa, argc, argv) != 0 || parallel_set_threads(b.threads) != 0) {
-        fprintf(stderr,
-                "usage: kernels [--isa NAME] [--threads N] [--format NAME] [--seconds S]\n");
+        fprintf(stderr, "usage: kernels [--isa NAME] [--threads N] [--format NAME] [--rows N] "
+                        "[--seconds S]\n");
         return 2;
     }
     read_cpu_name(b.cpu);
-    int rc = take_memory(&b);
-    rc = rc == 0 ? bench_all(&b, isa, &e) : error_set(&e, ERROR_NOMEM, "out of memory");
+    int rc = take_memory(&b, &e);
+    if (rc == 0)
+        rc = bench_all(&b, isa, &e);
     if (rc != 0)
         fprintf(stderr, "kernels: %s\n", e.text);
     release_memory(&b);
