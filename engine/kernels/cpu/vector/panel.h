@@ -21,8 +21,8 @@
 #include "engine/quant/blocks.h"
 
 #define PANEL_COLS 256
-#define PANEL_AHEAD 8192 /* bytes of weights that are fetched before their turn, at least */
-#define PANEL_ROWS 64    /* activation rows served by a panel: their 256 columns take 20 KiB */
+#define PANEL_AHEAD 18432 /* bytes beyond a group of rows that are fetched before their turn */
+#define PANEL_ROWS 64     /* activation rows served by a panel: their 256 columns take 20 KiB */
 
 /* Codes of several columns are words: byte i of lane l of word c is row l's code of column 4c + i (dot_store). */
 struct panel {
@@ -33,6 +33,19 @@ struct panel {
     /* Partner of 256: scales of 16 columns (dot_scale); minima of groups 2i and 2i + 1, 16 bits each. */
     vec sc[16];
     vec mn[8];
+};
+
+/*
+ * What is fetched while a step's weights are used. Rows read side by side look like no stream to the
+ * hardware's prefetcher: without this, memory gives a quarter of what it can. So what follows is fetched
+ * as one stream, in the order in which it stands: first from memory into the second-level cache, which can
+ * wait for more lines at once than the first; half a group of rows before its turn into the first. A little
+ * with each 16 columns or row: bursts make readers wait. Beyond the matrix it is harmless.
+ */
+struct panel_ahead {
+    const uint8_t *near;
+    size_t far_bytes; /* from near to what memory is asked for */
+    size_t n_bytes;   /* of the step, of all rows */
 };
 
 /* A block as its format's function opens it: of 32 columns, or a super-block. */
@@ -50,7 +63,8 @@ struct opened {
     const struct act_q8k *super; /* whose codes x are, of super-blocks */
     vec sum;                     /* of the products so far; of super-blocks, times their scales */
     vec dot[8];                  /* wide: of 32 columns each, without scales */
-    vec part[4];                 /* pieces: dot_piece of rows i, 4 + i .. */
+    struct panel_ahead ahead;
+    vec part[4]; /* pieces: dot_piece of rows i, 4 + i .. */
 };
 
 /*
@@ -117,18 +131,14 @@ VEC_INLINE void panel_put_d(struct opened *o, const uint8_t *const *row, size_t 
     o->d = vecf_halves(four);
 }
 
-/*
- * Part `part` of n_parts of n_bytes from there, into the second-level cache (into the first, half as fast:
- * it can wait for fewer lines at once). Rows read side by side look like no stream to the hardware's
- * prefetcher: without this, memory gives a third of what it can. So what follows is fetched as one stream,
- * in the order in which it stands; where blocks are small a little with each: bursts make readers wait. Beyond
- * the matrix it is harmless.
- */
-VEC_INLINE void panel_prefetch(const uint8_t *from, size_t n_bytes, size_t part, size_t n_parts)
+/* Part `part` of n_parts of a step's. */
+VEC_INLINE void panel_fetch(const struct panel_ahead *a, size_t part, size_t n_parts)
 {
-    const size_t n_lines = (n_bytes + 63) / 64;
-    for (size_t i = n_lines * part / n_parts; i < n_lines * (part + 1) / n_parts; i++)
-        __builtin_prefetch(from + 64 * i, 0, 2);
+    const size_t n_lines = (a->n_bytes + 63) / 64;
+    for (size_t i = n_lines * part / n_parts; i < n_lines * (part + 1) / n_parts; i++) {
+        __builtin_prefetch(a->near + a->far_bytes + 64 * i, 0, 2);
+        __builtin_prefetch(a->near + 64 * i, 0, 3);
+    }
 }
 
 /* The codes of columns 16g .. 16g + 15 of a super-block. */
@@ -137,6 +147,7 @@ VEC_INLINE void panel_put(struct opened *o, int g, const vec w[4])
     vec kept[4];
     for (int c = 0; c < 4; c++)
         kept[c] = dot_keep(o->codes, w[c]);
+    panel_fetch(&o->ahead, (size_t)g, 16);
     if (o->q)
         dot_store(kept, o->q + 4 * g);
     else if (o->wide && DOT_WORDS == 8)
@@ -320,11 +331,13 @@ VEC_INLINE void panel_serve(struct panel_format f, enum act_kind act, const stru
 }
 
 /* n blocks of each row as a panel. */
-VEC_INLINE void panel_fill(struct panel_format f, const uint8_t *const *row, size_t n,
-                           struct panel *p)
+VEC_INLINE void panel_fill(struct panel_format f, enum act_kind act, const uint8_t *const *row,
+                           size_t n, const struct panel_ahead *ahead, struct panel *p)
 {
-    struct opened o = {.codes = f.codes, .wide = f.wide, .sc = p->sc, .mn = p->mn};
+    struct opened o = {.codes = f.codes, .wide = f.wide, .sc = p->sc, .mn = p->mn, .ahead = *ahead};
     for (size_t b = 0; b < n; b++) {
+        if (act == ACT_Q8)
+            panel_fetch(ahead, b, PANEL_COLS / 32);
         o.q = p->q + 8 * b;
         f.open(row, b, &o);
         p->d[b] = o.d;
@@ -334,11 +347,10 @@ VEC_INLINE void panel_fill(struct panel_format f, const uint8_t *const *row, siz
 
 /* n blocks of each row with the only activation row. */
 VEC_INLINE vecf panel_pass_q8(struct panel_format f, const uint8_t *const *row, size_t n,
-                              const struct act_q8 *x, const uint8_t *next, vecf acc)
+                              const struct act_q8 *x, const struct panel_ahead *ahead, vecf acc)
 {
-    const size_t next_bytes = VEC_LANES * (PANEL_COLS / 32) / panel_acts(f) * f.block_bytes;
     for (size_t b = 0; b < n; b++) {
-        panel_prefetch(next, next_bytes, b, PANEL_COLS / 32);
+        panel_fetch(ahead, b, PANEL_COLS / 32);
         struct opened o = {.codes = f.codes, .pieces = f.pieces, .x = x[b].q};
         for (int i = 0; i < 4; i++)
             o.part[i] = vec_set32(0);
@@ -351,11 +363,17 @@ VEC_INLINE vecf panel_pass_q8(struct panel_format f, const uint8_t *const *row, 
 }
 
 VEC_INLINE vecf panel_pass_q8k(struct panel_format f, const uint8_t *const *row,
-                               const struct act_q8k *x, vecf acc)
+                               const struct act_q8k *x, const struct panel_ahead *ahead, vecf acc)
 {
     vec sc[16];
     vec mn[8];
-    struct opened o = {.codes = f.codes, .wide = f.wide, .sc = sc, .mn = mn, .x = x->q, .super = x};
+    struct opened o = {.codes = f.codes,
+                       .wide = f.wide,
+                       .sc = sc,
+                       .mn = mn,
+                       .x = x->q,
+                       .super = x,
+                       .ahead = *ahead};
     o.sum = vec_set32(0);
     for (int g = 0; g < 8; g++)
         o.dot[g] = vec_set32(0);
@@ -396,27 +414,27 @@ VEC_INLINE void panel_group(struct panel_format f, enum act_kind act, const stru
         row[lane] = (const uint8_t *)m->w + (i + MIN_OF(lane, n_lanes - 1)) * m->w_row_bytes;
     for (size_t r = 0; r < n_rows; r++)
         acc[r] = vecf_set(0);
-    /* Whole groups of rows, PANEL_AHEAD bytes or more: time for memory to answer. */
     const size_t group_bytes = VEC_LANES * m->w_row_bytes;
-    const uint8_t *next = row[0] + (PANEL_AHEAD + group_bytes - 1) / group_bytes * group_bytes;
+    struct panel_ahead ahead = {
+        .near = row[0] + group_bytes / 2,
+        .far_bytes = group_bytes / 2 + PANEL_AHEAD,
+        .n_bytes = VEC_LANES * panel_blocks / panel_acts(f) * f.block_bytes,
+    };
     size_t n_blocks = m->n_cols / block_elems;
     for (size_t b = 0; b < n_blocks; b += panel_blocks) {
         size_t n = MIN_OF(n_blocks - b, panel_blocks);
-        const size_t n_bytes = n / panel_acts(f) * f.block_bytes;
         if (n_rows == 1 && !f.halves && act == ACT_Q8) {
-            acc[0] = panel_pass_q8(f, row, n, (const struct act_q8 *)rows.x, next, acc[0]);
+            acc[0] = panel_pass_q8(f, row, n, (const struct act_q8 *)rows.x, &ahead, acc[0]);
         } else if (n_rows == 1 && act == ACT_Q8K) {
-            panel_prefetch(next, VEC_LANES * n_bytes, 0, 1);
-            acc[0] = panel_pass_q8k(f, row, (const struct act_q8k *)rows.x, acc[0]);
+            acc[0] = panel_pass_q8k(f, row, (const struct act_q8k *)rows.x, &ahead, acc[0]);
         } else {
-            panel_prefetch(next, VEC_LANES * n_bytes, 0, 1);
-            panel_fill(f, row, n, &p);
+            panel_fill(f, act, row, n, &ahead, &p);
             panel_serve(f, act, &p, n, &rows, acc);
         }
         rows.x += n * x_block_bytes;
-        next += VEC_LANES * n_bytes;
+        ahead.near += ahead.n_bytes;
         for (size_t lane = 0; lane < VEC_LANES; lane++)
-            row[lane] += n_bytes;
+            row[lane] += n / panel_acts(f) * f.block_bytes;
     }
     panel_store(m, r0, n_rows, i, n_lanes, acc);
 }

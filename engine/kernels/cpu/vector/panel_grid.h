@@ -53,12 +53,14 @@ VEC_INLINE void panel_put_grid(struct grid_format f, const uint8_t *const *row, 
  * taken apart before the first is looked up: an index read right after it was written would be waited for.
  */
 VEC_INLINE vec panel_grid_sums(struct grid_format f, const uint8_t *const *row,
-                               const struct act_q8k *x)
+                               const struct act_q8k *x, const struct panel_ahead *ahead)
 {
     vec sum[VEC_LANES];
     struct grid_row r[VEC_LANES];
-    for (int lane = 0; lane < VEC_LANES; lane++)
+    for (int lane = 0; lane < VEC_LANES; lane++) {
+        panel_fetch(ahead, (size_t)lane, VEC_LANES);
         f.open(row[lane], &r[lane]);
+    }
     for (int lane = 0; lane < VEC_LANES; lane++)
         sum[lane] = dot_grid(f, &r[lane], x);
     return vec_sum_each(sum);
@@ -84,7 +86,7 @@ VEC_INLINE void panel_open_grid(struct grid_format f, const uint8_t *const *row,
     if (o->q)
         panel_put_grid(f, row, o);
     else
-        o->sum = panel_grid_sums(f, row, o->super);
+        o->sum = panel_grid_sums(f, row, o->super, &o->ahead);
 }
 
 /* The product of a format that grid_row_<ident> takes apart. */
