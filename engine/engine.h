@@ -43,7 +43,10 @@ struct engine_options {
     bool exact;
     bool headers_only; /* directory, tokenizer and plan; no weights: submit and score are refused */
     bool no_tokenizer; /* for models without a vocabulary: logits only */
-    /* Called between layers and reads of long work; true stops it with ERROR_INTERRUPTED. */
+    /*
+     * Called between layers and reads of long work; true stops it with ERROR_INTERRUPTED. It may ask for
+     * engine_step and engine_counters, and for nothing else.
+     */
     bool (*interrupted)(void *context);
     void *interrupted_context;
     /* Progress of the load, in bytes. */
@@ -202,7 +205,7 @@ struct engine_usage {
     uint32_t completion_tokens; /* resumed ones included */
     uint32_t reasoning_tokens;  /* of them: the thought and its markup */
     uint32_t resumed_tokens;
-    uint32_t restored_tokens; /* of prompt and answer, whose state came from a snapshot */
+    uint32_t restored_tokens; /* of prompt and answer, as engine_restore says */
     double prefill_ms;        /* of this attempt: from admission to the first new token */
     double decode_ms;
     /* this sequence's share of what its steps needed, by rows */
@@ -247,10 +250,17 @@ int engine_submit(struct engine *en, const struct engine_request *r, enum engine
 /*
  * Runs one step when there is work and no event is waiting, then gives the next event: 1, 0 when
  * there is nothing to do, or a negative code when the step failed (every sequence is then void: the
- * caller releases their jobs; only ERROR_INTERRUPTED leaves those of a model without recurrent state as
- * they were before the step). Pointers in the event hold until the next call.
+ * caller releases their jobs). ERROR_INTERRUPTED is no failure: the step is suspended before a layer, and
+ * the next call goes on with it; until then its sequences may be kept (engine_snapshot) or cancelled, and
+ * others submitted. Pointers in the event hold until the next call.
  */
 int engine_poll(struct engine *en, struct engine_event *ret, struct error *e);
+/* The step that is being run, or is suspended: all zeros when there is none. */
+struct engine_step {
+    uint32_t layer, n_layers; /* layers behind it, and in all */
+    uint32_t n_rows;
+};
+void engine_step(const struct engine *en, struct engine_step *ret);
 /* Whether engine_poll has something to do or to tell. */
 bool engine_busy(const struct engine *en);
 /* Whether an event waits: engine_poll then gives it without running a step. */
@@ -262,12 +272,16 @@ void engine_cancel(struct engine *en, uint64_t tag);
 
 /*
  * A running request's computed state as a file: what the model has made of its first tokens, bit for
- * bit. Written beside its name and renamed. 0 bytes: nothing has been computed yet.
+ * bit, and of those that a suspended step has part of the way. Written beside its name and renamed.
+ * *ret_tokens: what it saves to compute; rows that are part of the way count by their layers. 0 bytes:
+ * nothing has been computed yet.
  */
 uint64_t engine_snapshot_bytes(struct engine *en, uint64_t tag, uint32_t *ret_tokens);
 int engine_snapshot(struct engine *en, uint64_t tag, const char *path, struct error *e);
 /*
- * Right after the admission: the request begins where the snapshot stands. On an error (another text,
+ * Right after the admission: the request begins where the snapshot stands, in the middle of the model if
+ * need be, whatever the budget was then and is now. The file stays open until its rows are all through, and
+ * may be removed. *ret_tokens as above. On an error (another text,
  * model or arithmetic: ERROR_CONFLICT; a damaged file: ERROR_FORMAT) it begins at the beginning, as if
  * nothing had been tried. 0 with no tokens: the request has ended already.
  */
@@ -285,6 +299,7 @@ int engine_score(struct engine *en, const int32_t *ids, size_t n, size_t last, e
 
 struct engine_counters {
     uint64_t steps, rows, prompt_tokens, decode_tokens, bytes_read;
+    uint64_t row_layers; /* rows times layers they went through, of suspended steps too */
     double load_ms, step_ms;
     uint64_t load_bytes;
     uint64_t expert_hits, expert_misses; /* of the experts that steps wanted: resident, read */

@@ -182,11 +182,15 @@ static size_t row_bytes(const struct kv_shape *s, uint32_t dim)
     return (size_t)dim * (s->f32 ? sizeof(float) : sizeof(uint16_t));
 }
 
-uint64_t kv_saved_bytes(const struct kv_shape *shape, uint32_t n_positions)
+uint64_t kv_layer_bytes(const struct kv_shape *shape, uint32_t n_positions)
 {
-    uint64_t position = row_bytes(shape, shape->k_dim) + row_bytes(shape, shape->v_dim);
-    return n_positions * position * shape->n_layers +
-           (uint64_t)shape->n_recurrent * shape->recurrent_floats * sizeof(float);
+    return n_positions *
+           ((uint64_t)row_bytes(shape, shape->k_dim) + row_bytes(shape, shape->v_dim));
+}
+
+uint64_t kv_recurrent_layer_bytes(const struct kv_shape *shape)
+{
+    return (uint64_t)shape->recurrent_floats * sizeof(float);
 }
 
 /* The first n positions of a page. */
@@ -201,18 +205,19 @@ static int visit_page(const struct kv_pool *p, char *page, uint32_t n, kv_visit_
     return rc;
 }
 
-int kv_visit(const struct kv_pool *p, int slot, uint32_t n_positions, kv_visit_fn *fn,
-             void *context, struct error *e)
+int kv_visit(const struct kv_pool *p, int slot, uint32_t layer, uint32_t n_positions,
+             kv_visit_fn *fn, void *context, struct error *e)
 {
     int rc = 0;
-    assert(pages_of(n_positions) <= p->held[slot]);
-    for (uint32_t layer = 0; rc == 0 && layer < p->shape.n_recurrent; layer++)
-        rc =
-            fn(context, kv_recurrent(p, slot, layer), p->shape.recurrent_floats * sizeof(float), e);
-    for (uint32_t at = 0; rc == 0 && at < n_positions; at += KV_PAGE) {
-        uint32_t n = MIN_OF(n_positions - at, (uint32_t)KV_PAGE);
-        for (uint32_t layer = 0; rc == 0 && layer < p->shape.n_layers; layer++)
-            rc = visit_page(p, kv_keys(p, slot, layer, at / KV_PAGE), n, fn, context, e);
-    }
+    assert(pages_of(n_positions) <= p->held[slot] && layer < p->shape.n_layers);
+    for (uint32_t at = 0; rc == 0 && at < n_positions; at += KV_PAGE)
+        rc = visit_page(p, kv_keys(p, slot, layer, at / KV_PAGE),
+                        MIN_OF(n_positions - at, (uint32_t)KV_PAGE), fn, context, e);
     return rc;
+}
+
+int kv_visit_recurrent(const struct kv_pool *p, int slot, uint32_t layer, kv_visit_fn *fn,
+                       void *context, struct error *e)
+{
+    return fn(context, kv_recurrent(p, slot, layer), kv_recurrent_layer_bytes(&p->shape), e);
 }

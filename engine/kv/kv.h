@@ -60,14 +60,17 @@ void *kv_values(const struct kv_pool *p, int slot, uint32_t layer, uint32_t page
 float *kv_recurrent(const struct kv_pool *p, int slot, uint32_t layer);
 
 /*
- * A sequence's whole state after n_positions, to save it or to restore it bit for bit: ranges of bytes
- * in an order that depends on the shape and on n_positions only, whatever slot and pages hold them. Rows
- * of positions beyond n_positions are no part of it. The slot must have room for n_positions.
+ * A layer's state of a sequence, to save it or to restore it bit for bit: ranges of bytes in an order that
+ * depends on the shape and on n_positions only, whatever slot and pages hold them. Of a layer with pages:
+ * its first n_positions, for which the slot must have room; rows beyond are no part of it.
  */
-uint64_t kv_saved_bytes(const struct kv_shape *shape, uint32_t n_positions);
+uint64_t kv_layer_bytes(const struct kv_shape *shape, uint32_t n_positions);
+uint64_t kv_recurrent_layer_bytes(const struct kv_shape *shape);
 /* at: the state itself, to be read or to be written. A result other than 0 ends the visit. */
 typedef int kv_visit_fn(void *context, void *at, size_t bytes, struct error *e);
-int kv_visit(const struct kv_pool *p, int slot, uint32_t n_positions, kv_visit_fn *fn,
-             void *context, struct error *e);
+int kv_visit(const struct kv_pool *p, int slot, uint32_t layer, uint32_t n_positions,
+             kv_visit_fn *fn, void *context, struct error *e);
+int kv_visit_recurrent(const struct kv_pool *p, int slot, uint32_t layer, kv_visit_fn *fn,
+                       void *context, struct error *e);
 
 #endif

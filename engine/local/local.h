@@ -70,6 +70,8 @@ struct engine {
     size_t step_bytes;
     struct sampler_candidate *candidates; /* [n_vocab] */
     struct step_row *rows;                /* [max_rows] */
+    uint32_t n_rows;                      /* of the step that is being run, or suspended */
+    uint32_t suspended;                   /* layers that step has behind it; 0: there is none */
 
     struct engine_counters counters;
     struct engine_counters shared; /* as they were when reads were last shared out */
@@ -80,7 +82,10 @@ struct engine {
 /* scheduler.c */
 int scheduler_open(struct engine *en, struct error *e);
 void scheduler_close(struct engine *en);
-/* One step of the running sequences; their events. On failure every sequence is void. */
+/*
+ * One step of the running sequences; their events. ERROR_INTERRUPTED suspends it, the next call goes on
+ * with it; on any other failure every sequence is void.
+ */
 int scheduler_step(struct engine *en, struct error *e);
 /* The sequence whose last event was handed out makes room. */
 void scheduler_reap(struct engine *en);

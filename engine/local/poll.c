@@ -39,6 +39,13 @@ int engine_poll(struct engine *en, struct engine_event *ret, struct error *e)
     return 1;
 }
 
+void engine_step(const struct engine *en, struct engine_step *ret)
+{
+    *ret = (struct engine_step){0};
+    if (en->forward && en->n_rows > 0)
+        *ret = (struct engine_step){forward_layer(en->forward), en->model.hp.n_layers, en->n_rows};
+}
+
 bool engine_busy(const struct engine *en)
 {
     return en->events.n > 0 || en->n_running > 0;

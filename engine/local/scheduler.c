@@ -4,6 +4,7 @@
  */
 #include "base/clock.h"
 #include "engine/local/local.h"
+#include "engine/local/suspended.h"
 
 #define US_PER_MS 1000.0
 
@@ -96,6 +97,8 @@ static void leave(struct engine *en, struct sequence *s)
             en->running[kept++] = en->running[i];
     }
     en->n_running = kept;
+    if (kept == 0)
+        en->n_rows = en->suspended = 0;
 }
 
 void scheduler_drop(struct engine *en, struct sequence *s)
@@ -187,7 +190,8 @@ static void fill_rows(struct engine *en)
 {
     struct step_row *row = en->rows;
     for (uint32_t i = 0; i < en->n_running; i++) {
-        const struct sequence *s = en->running[i];
+        struct sequence *s = en->running[i];
+        s->first_row = (uint32_t)(row - en->rows);
         for (uint32_t k = 0; k < s->n_rows; k++) {
             const uint32_t position = s->n_cached + k;
             *row++ = (struct step_row){.token = s->tokens[position],
@@ -196,6 +200,7 @@ static void fill_rows(struct engine *en)
                                        .want_logits = position + 1 == s->n_tokens};
         }
     }
+    en->n_rows = (uint32_t)(row - en->rows);
 }
 
 /* The sequence's next token from its row of logits. A failure here is this sequence's alone. */
@@ -271,27 +276,51 @@ static void share_reads(struct engine *en, uint32_t n_rows)
     }
 }
 
-/* Caches hold what they held up to n_cached; recurrent states have gone on, and cannot go back. */
-static bool may_repeat(const struct engine *en, int rc)
+/*
+ * What comes next: the step that was suspended, rows that came back from a snapshot, or a new step. *ret:
+ * the layer it begins at.
+ */
+static int choose_step(struct engine *en, uint32_t *ret, struct error *e)
 {
-    return rc == -ERROR_INTERRUPTED && model_kv_shape(&en->model, en->o.exact).n_recurrent == 0;
+    *ret = en->suspended;
+    en->n_rows = en->suspended > 0 ? suspended_take_up(en) : 0;
+    if (en->n_rows > 0)
+        return 0;
+    *ret = suspended_share(en);
+    if (*ret == 0)
+        (void)scheduler_share(en->running, en->n_running, en->plan.chunk);
+    fill_rows(en);
+    return *ret > 0 ? suspended_load(en, e) : 0;
+}
+
+static int run_step(struct engine *en, uint32_t from, struct error *e)
+{
+    const int64_t start_us = clock_mono_us();
+    int rc = from > 0 ? forward_resume(en->forward, en->rows, en->n_rows, from, e)
+                      : forward_step(en->forward, en->rows, en->n_rows, e);
+    share_reads(en, en->n_rows);
+    en->counters.row_layers += (uint64_t)en->n_rows * (forward_layer(en->forward) - from);
+    en->counters.step_ms += (double)(clock_mono_us() - start_us) / US_PER_MS;
+    return rc;
 }
 
 int scheduler_step(struct engine *en, struct error *e)
 {
-    const int64_t start_us = clock_mono_us();
-    const uint32_t n_rows = scheduler_share(en->running, en->n_running, en->plan.chunk);
-    fill_rows(en);
-    int rc = forward_step(en->forward, en->rows, n_rows, e);
-    if (rc < 0) {
-        if (!may_repeat(en, rc))
-            void_all(en);
+    uint32_t from;
+    int rc = choose_step(en, &from, e);
+    if (rc == 0)
+        rc = run_step(en, from, e);
+    en->suspended = rc == -ERROR_INTERRUPTED ? forward_layer(en->forward) : 0;
+    if (en->suspended > 0)
         return rc;
+    if (rc == 0) {
+        en->counters.steps++;
+        en->counters.rows += en->n_rows;
     }
-    share_reads(en, n_rows);
-    take_results(en);
-    en->counters.steps++;
-    en->counters.rows += n_rows;
-    en->counters.step_ms += (double)(clock_mono_us() - start_us) / US_PER_MS;
-    return 0;
+    en->n_rows = 0;
+    if (rc == 0)
+        take_results(en);
+    else if (rc != -ERROR_INTERRUPTED) /* before the first layer nothing has changed */
+        void_all(en);
+    return rc;
 }

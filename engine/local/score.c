@@ -57,6 +57,8 @@ int engine_score(struct engine *en, const int32_t *ids, size_t n, size_t last, e
 {
     if (!en->forward)
         return error_set(e, ERROR_UNSUPPORTED, "%s: opened without weights", en->path);
+    if (en->suspended > 0)
+        return error_set(e, ERROR_BUSY, "a step of other sequences is suspended");
     if (n > en->plan.ctx)
         return error_set(e, ERROR_CONTEXT, "%zu tokens, the context holds %u", n, en->plan.ctx);
     for (size_t i = 0; i < n; i++) {

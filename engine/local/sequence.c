@@ -113,6 +113,7 @@ void sequence_end(struct sequence *s)
     stop_rules_free(s->stop);
     buf_release(&s->answer);
     reasoning_release(&s->reasoning);
+    file_close(&s->kept.file);
     *s = (struct sequence){.state = SEQUENCE_FREE, .slot = -1, .tokens = s->tokens};
 }
 

@@ -5,9 +5,10 @@
  * attention cache, which the scheduler takes and returns.
  *
  * Stays true: tokens[0 .. n_tokens) is prompt, then answer; the first n_cached of them have been
- * through the model. An accepted token goes through the same function whether it was just chosen or
- * resumed from an earlier attempt, so both end alike. Where the format thinks, every byte of text goes
- * through `reasoning` first: only what it gives out is the answer, and stop rules see nothing else.
+ * through the model, those after them part of the way where there are parts (suspended.h). An accepted
+ * token goes through the same function whether it was just chosen or resumed from an earlier attempt, so
+ * both end alike. Where the format thinks, every byte of text goes through `reasoning` first: only what
+ * it gives out is the answer, and stop rules see nothing else.
  */
 #ifndef ENGINE_LOCAL_SEQUENCE_H
 #define ENGINE_LOCAL_SEQUENCE_H
@@ -16,12 +17,21 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "base/file.h"
 #include "engine/chat/reasoning.h"
 #include "engine/engine.h"
 #include "engine/sampler/sampler.h"
 #include "engine/tokenizer/tokenizer.h"
 
 enum sequence_state { SEQUENCE_FREE, SEQUENCE_RUNNING, SEQUENCE_FINISHED, SEQUENCE_FAILED };
+
+/* Rows one after the other that so many layers have behind them. */
+struct sequence_part {
+    uint32_t n_rows, n_layers;
+};
+
+/* Each beyond the first takes a stop in the very step that goes on, and a shorter step than the time before. */
+#define SEQUENCE_PARTS 4u
 
 struct sequence {
     uint64_t tag;
@@ -31,9 +41,15 @@ struct sequence {
     uint32_t n_prompt;
     uint32_t n_tokens;
     uint32_t n_cached;
-    uint32_t n_rows; /* of the step that is being run */
+    uint32_t first_row, n_rows; /* of the step that is being run, or suspended */
+    struct {
+        struct file file; /* a snapshot: what the rows of the parts carry is at `at` and after it */
+        uint64_t at;
+        struct sequence_part part[SEQUENCE_PARTS];
+        uint32_t n_parts; /* 0: no file either */
+    } kept;
     uint32_t n_resumed;
-    uint32_t n_restored; /* of n_cached: from a snapshot */
+    uint32_t n_restored; /* tokens' worth of a snapshot (suspended_worth) */
     uint32_t max_tokens;
     struct engine_sampling sampling;
     struct stop_rules *stop;

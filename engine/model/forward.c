@@ -248,10 +248,10 @@ static int run(struct forward *f, const struct step_row *rows, uint32_t n_rows, 
 
 int forward_step(struct forward *f, const struct step_row *rows, uint32_t n_rows, struct error *e)
 {
+    f->reached = 0;
     int rc = check_rows(f, rows, n_rows, e);
     if (rc != 0)
         return rc;
-    f->reached = 0;
     embed(f, rows, n_rows);
     turn(f, rows, n_rows);
     return run(f, rows, n_rows, e);
@@ -260,10 +260,10 @@ int forward_step(struct forward *f, const struct step_row *rows, uint32_t n_rows
 int forward_resume(struct forward *f, const struct step_row *rows, uint32_t n_rows, uint32_t layer,
                    struct error *e)
 {
+    f->reached = layer;
     int rc = check_rows(f, rows, n_rows, e);
     if (rc != 0)
         return rc;
-    f->reached = layer;
     turn(f, rows, n_rows);
     return run(f, rows, n_rows, e);
 }

@@ -77,6 +77,9 @@ TEST(kv_pool_is_refused_beyond_the_budget)
     ledger_free(l);
 }
 
+#define N_PAGED 2
+#define N_RECURRENT 3
+
 /* A saved state as one flat block, written or read from the front. */
 struct saved {
     unsigned char *bytes;
@@ -96,12 +99,23 @@ static int copy_range(void *context, void *at, size_t bytes, struct error *e)
     return 0;
 }
 
+/* Recurrent layers, then those with pages; what went wrong. */
+static int visit_layers(struct kv_pool *p, int slot, uint32_t n, struct saved *s, struct error *e)
+{
+    int rc = 0;
+    for (uint32_t layer = 0; rc == 0 && layer < N_RECURRENT; layer++)
+        rc = kv_visit_recurrent(p, slot, layer, copy_range, s, e);
+    for (uint32_t layer = 0; rc == 0 && layer < N_PAGED; layer++)
+        rc = kv_visit(p, slot, layer, n, copy_range, s, e);
+    return rc;
+}
+
 static void visit_all(struct kv_pool *p, int slot, uint32_t n, unsigned char *bytes, size_t size,
                       bool restore)
 {
     struct error e = {0};
     struct saved s = {.bytes = bytes, .size = size, .restore = restore, .calls_left = -1};
-    CHECK_OK(kv_visit(p, slot, n, copy_range, &s, &e), &e);
+    CHECK_OK(visit_layers(p, slot, n, &s, &e), &e);
     CHECK_INT(s.at, size);
 }
 
@@ -110,14 +124,15 @@ TEST(kv_state_is_saved_and_restored_to_the_bit)
 {
     enum { POSITIONS = 2 * KV_PAGE + 7 };
     static const struct kv_shape mixed = {
-        .n_layers = 2, .k_dim = 9, .v_dim = 0, .n_recurrent = 3, .recurrent_floats = 37};
+        .n_layers = N_PAGED, .k_dim = 9, .n_recurrent = N_RECURRENT, .recurrent_floats = 37};
     struct error e = {0};
     struct ledger *l;
     struct kv_pool *p;
     CHECK_OK(ledger_new(&l, 1 << 24, &e), &e);
     CHECK_OK(kv_pool_new(&p, l, &mixed, kv_sequence_bytes(&mixed, 9 * KV_PAGE), 3, 3 * KV_PAGE, &e),
              &e);
-    const size_t size = kv_saved_bytes(&mixed, POSITIONS);
+    const size_t size = N_RECURRENT * kv_recurrent_layer_bytes(&mixed) +
+                        N_PAGED * kv_layer_bytes(&mixed, POSITIONS);
     CHECK_INT(size, POSITIONS * 9 * 2 * 2 + 3 * 37 * 4);
     unsigned char want[3][8192];
     unsigned char got[8192];
@@ -140,7 +155,7 @@ TEST(kv_state_is_saved_and_restored_to_the_bit)
     CHECK(memcmp(got, want[1], size) == 0);
     for (int calls = 0; calls < 3 + 3 * 2; calls++) { /* refused at every range in turn */
         struct saved s = {.bytes = got, .size = size, .calls_left = calls};
-        CHECK_ERROR(kv_visit(p, slot[1], POSITIONS, copy_range, &s, &e), &e, ERROR_IO, "enough");
+        CHECK_ERROR(visit_layers(p, slot[1], POSITIONS, &s, &e), &e, ERROR_IO, "enough");
     }
     kv_pool_free(p);
     ledger_free(l);

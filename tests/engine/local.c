@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "engine/gguf/gguf.h"
 #include "tests/engine/local_kit.h"
 #include "tests/engine/step_kit.h"
@@ -186,35 +187,23 @@ TEST(local_is_busy_until_a_sequence_leaves)
     kit_close(&k);
 }
 
-static bool stop_now(void *context)
-{
-    int *left = context;
-    return *left > 0 && --*left == 0;
-}
-
-/* Recurrent states have gone on in some layers and not in others: nothing of them can be kept. */
+/* Its experts cannot be read: states of some layers have gone on and those of others have not. */
 TEST(local_voids_every_sequence_of_a_failed_step)
 {
     char path[4096];
-    int left = 0;
     struct error e = {0};
     struct engine_event event;
     const struct engine_options o = {.model_path =
                                          step_kit_model("hybrid", "--arch kimi-linear", path),
                                      .slots = 2,
-                                     .threads = 1,
-                                     .interrupted = stop_now,
-                                     .interrupted_context = &left};
+                                     .threads = 1};
     struct kit_engine k = kit_open(&o);
     const struct engine_request r[2] = {request(1, "one", 50), request(2, "two", 50)};
     CHECK_INT(submit(k.en, &r[0]), ENGINE_ADMITTED);
     CHECK_INT(submit(k.en, &r[1]), ENGINE_ADMITTED);
-    CHECK_INT(engine_poll(k.en, &event, &e), 1);
-    left = 2; /* the second layer of the next step */
-    int rc = 1;
-    while (rc == 1)
-        rc = engine_poll(k.en, &event, &e);
-    CHECK_INT(rc, -ERROR_INTERRUPTED);
+    file_fail_after(1, FILE_FAULT_EIO);
+    CHECK_ERROR(engine_poll(k.en, &event, &e), &e, ERROR_IO, "layer");
+    file_fail_after(0, FILE_FAULT_NONE);
     CHECK(engine_room(k.en) && !engine_busy(k.en));
     CHECK_INT(engine_poll(k.en, &event, &e), 0);
     /* And everything that they held is free again. */

@@ -138,10 +138,11 @@ TEST(snapshot_damaged_is_refused_and_harms_nothing)
     } cases[] = {
         {0, ERROR_FORMAT, "no snapshot of version"},
         {8, ERROR_FORMAT, "no snapshot of version"},
-        {12, ERROR_CONFLICT, "tokens, the request"},
+        {12, ERROR_CONFLICT, "tokens and 0 parts, the request"},
         {16, ERROR_FORMAT, "its header and the model say"},
         {30, ERROR_CONFLICT, "another model"},
-        {90, ERROR_CONFLICT, "another text"},
+        {88, ERROR_CONFLICT, "parts, the request"},
+        {132, ERROR_CONFLICT, "another text"},
         {good.len / 2, ERROR_FORMAT, "damaged"},
         {good.len - 33, ERROR_FORMAT, "damaged"},
         {good.len - 1, ERROR_FORMAT, "damaged"},
@@ -212,44 +213,4 @@ TEST(snapshot_that_cannot_be_written_leaves_nothing)
         CHECK(!there || (uint64_t)st.st_size == engine_snapshot_bytes(k.en, r.tag, &n_tokens));
     }
     kit_close(&k);
-}
-
-static bool interrupt_now(void *context)
-{
-    return *(const bool *)context;
-}
-
-/* A step that is cut short takes nothing with it: caches are kept up to the step before. */
-TEST(snapshot_after_an_interrupted_step)
-{
-    char path[4096];
-    bool now = false;
-    struct error e = {0};
-    enum engine_admission answer;
-    struct engine_event event;
-    struct stopped s = {0};
-    struct kit_result *want = mem_alloc(sizeof(*want)), *got = mem_alloc(sizeof(*got));
-    const struct engine_request r = request(9);
-    const struct engine_options o = {.model_path = kit_model("Q4_K", path),
-                                     .slots = 2,
-                                     .chunk = 16,
-                                     .threads = 1,
-                                     .interrupted = interrupt_now,
-                                     .interrupted_context = &now};
-    struct kit_engine k = kit_open(&o);
-    kit_run(k.en, &r, 1, want);
-    CHECK_OK(engine_submit(k.en, &r, &answer, &e), &e);
-    CHECK_INT(engine_poll(k.en, &event, &e), 1);
-    now = true;
-    CHECK_ERROR(engine_poll(k.en, &event, &e), &e, ERROR_INTERRUPTED, "layer");
-    now = false;
-    CHECK(engine_snapshot_bytes(k.en, r.tag, &s.n_computed) > 0);
-    CHECK_INT(s.n_computed, 16);
-    CHECK_OK(engine_snapshot(k.en, r.tag, PATH, &e), &e);
-    engine_cancel(k.en, r.tag);
-    go_on(k.en, r, &s, 0, NULL, got);
-    check_tokens(got, want);
-    kit_close(&k);
-    mem_free(want);
-    mem_free(got);
 }

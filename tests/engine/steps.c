@@ -125,7 +125,13 @@ static void visit_all(const struct step_kit *k, int slot, uint32_t n, struct sav
 {
     struct error e = {0};
     s->at = 0;
-    CHECK_OK(kv_visit(k->kv, slot, n, copy_range, s, &e), &e);
+    for (uint32_t il = 0; il < k->model.hp.n_layers; il++) {
+        const struct layer *l = &k->model.layers[il];
+        if (l->parts & PART_KDA)
+            CHECK_OK(kv_visit_recurrent(k->kv, slot, l->state, copy_range, s, &e), &e);
+        else
+            CHECK_OK(kv_visit(k->kv, slot, l->state, n, copy_range, s, &e), &e);
+    }
     CHECK_INT(s->at, s->size);
 }
 
@@ -134,7 +140,8 @@ static float *run_restored(struct step_kit *k, const struct kv_shape *shape)
 {
     const uint32_t first = N_IDS / 3;
     int32_t ids[N_IDS];
-    struct saved s = {.size = kv_saved_bytes(shape, first)};
+    struct saved s = {.size = shape->n_layers * kv_layer_bytes(shape, first) +
+                              shape->n_recurrent * kv_recurrent_layer_bytes(shape)};
     float *kept = mem_array((size_t)KEPT * k->model.hp.n_vocab, sizeof(*kept));
     s.bytes = mem_array(s.size, 1);
     make_ids(ids, k->model.hp.n_vocab, 0);
