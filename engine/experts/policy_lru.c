@@ -1,53 +1,53 @@
 /* The slot that has not been used for the longest time: a ring of slots in order of joining. */
-#include "engine/experts/policy.h"
-
-/* Entry n_slots is the ring's head; an entry out of the ring points to itself. */
-struct link {
-    uint32_t before, after;
-};
+#include "engine/experts/policy_ring.h"
 
 struct lru {
-    uint32_t n_slots;
-    struct link link[];
+    uint32_t n_slots; /* and the ring's head */
+    struct ring_entry ring[];
 };
 
-static size_t bytes(uint32_t n_slots)
+static size_t bytes(const struct expert_policy_shape *shape)
 {
-    return sizeof(struct lru) + ((size_t)n_slots + 1) * sizeof(struct link);
+    return sizeof(struct lru) + ((size_t)shape->n_slots + 1) * sizeof(struct ring_entry);
 }
 
-static void init(void *state, uint32_t n_slots)
+static void init(void *state, const struct expert_policy_shape *shape)
 {
     struct lru *l = state;
-    l->n_slots = n_slots;
-    for (uint32_t i = 0; i <= n_slots; i++)
-        l->link[i] = (struct link){i, i};
+    l->n_slots = shape->n_slots;
+    ring_init(l->ring, shape->n_slots + 1);
+}
+
+static void admit(void *state, uint32_t slot, uint32_t key)
+{
+    (void)state;
+    (void)slot;
+    (void)key;
 }
 
 static void leave(void *state, uint32_t slot)
 {
     struct lru *l = state;
-    const struct link gone = l->link[slot];
-    l->link[gone.before].after = gone.after;
-    l->link[gone.after].before = gone.before;
-    l->link[slot] = (struct link){slot, slot};
+    ring_remove(l->ring, slot);
 }
 
 static void join(void *state, uint32_t slot)
 {
     struct lru *l = state;
-    const uint32_t head = l->n_slots, last = l->link[head].before;
-    l->link[slot] = (struct link){last, head};
-    l->link[last].after = slot;
-    l->link[head].before = slot;
+    ring_append(l->ring, l->n_slots, slot);
 }
 
-static uint32_t victim(const void *state)
+static uint32_t victim(void *state)
 {
     const struct lru *l = state;
-    const uint32_t oldest = l->link[l->n_slots].after;
-    return oldest == l->n_slots ? EXPERT_NO_SLOT : oldest;
+    return ring_empty(l->ring, l->n_slots) ? EXPERT_NO_SLOT : l->ring[l->n_slots].after;
 }
 
-const struct expert_policy expert_policy_lru = {
-    .name = "lru", .bytes = bytes, .init = init, .join = join, .leave = leave, .victim = victim};
+const struct expert_policy expert_policy_lru = {.name = "lru",
+                                                .bytes = bytes,
+                                                .init = init,
+                                                .admit = admit,
+                                                .use = leave,
+                                                .join = join,
+                                                .victim = victim,
+                                                .drop = leave};

@@ -44,6 +44,12 @@ static void *part(char *base, size_t *at, size_t bytes)
     return p;
 }
 
+static struct expert_policy_shape policy_shape(const struct slots *s)
+{
+    return (struct expert_policy_shape){
+        .n_slots = s->n, .n_layers = s->n_layers, .n_experts = s->n_experts};
+}
+
 /* Lays the tables out from s->block (NULL: only measures) and returns their size. */
 static size_t lay_out(struct slots *s)
 {
@@ -55,7 +61,8 @@ static size_t lay_out(struct slots *s)
     s->where = part(base, &at, (size_t)s->n_layers * s->n_experts * sizeof(*s->where));
     s->free_list = part(base, &at, s->n * sizeof(*s->free_list));
     s->queue = part(base, &at, (size_t)s->n * EXPERT_SLICES * 2 * sizeof(uint32_t));
-    s->policy_state = part(base, &at, s->policy->bytes(s->n));
+    const struct expert_policy_shape shape = policy_shape(s);
+    s->policy_state = part(base, &at, expert_policy_bytes(&shape));
     return at;
 }
 
@@ -65,8 +72,7 @@ static struct slots shape_of(const struct expert_layer *layers, uint32_t n_layer
     struct slots s = {.n = (uint32_t)MIN_OF(n_slots, experts_count(layers, n_layers, n_experts)),
                       .n_layers = n_layers,
                       .n_experts = n_experts,
-                      .stride = experts_slot_bytes(layers, n_layers),
-                      .policy = &expert_policy_lru};
+                      .stride = experts_slot_bytes(layers, n_layers)};
     size_t fit = MAX_OF(EXTENT_BYTES / MAX_OF(s.stride, (size_t)1), (size_t)1);
     s.per_extent = MAX_OF((uint32_t)MIN_OF(fit, (size_t)s.n), 1u);
     s.n_extents = (s.n + s.per_extent - 1) / s.per_extent;
@@ -89,6 +95,7 @@ int slots_open(struct slots *s, const struct expert_store_options *o, struct err
 {
     *s = shape_of(o->layers, o->n_layers, o->n_experts, o->n_slots);
     s->ledger = o->ledger;
+    s->policy = o->policy ? o->policy : expert_policy_at(0);
     s->block_bytes = lay_out(s);
     int rc =
         ledger_alloc(o->ledger, LEDGER_SLOTS, s->block_bytes, "tables of experts", &s->block, e);
@@ -97,7 +104,8 @@ int slots_open(struct slots *s, const struct expert_store_options *o, struct err
     lay_out(s);
     memcpy(s->layers, o->layers, s->n_layers * sizeof(*s->layers));
     memset(s->where, 0xFF, (size_t)s->n_layers * s->n_experts * sizeof(*s->where));
-    s->policy->init(s->policy_state, s->n);
+    const struct expert_policy_shape shape = policy_shape(s);
+    s->policy->init(s->policy_state, &shape);
     for (uint32_t i = 0; i < s->n; i++)
         s->free_list[s->n_free++] = s->n - 1 - i;
     for (uint32_t i = 0; rc == 0 && i < s->n_extents; i++) {
@@ -141,6 +149,7 @@ uint32_t slots_find(const struct slots *s, uint32_t layer, uint32_t expert)
 static void empty(struct slots *s, uint32_t slot)
 {
     struct slot *x = &s->slot[slot];
+    s->policy->drop(s->policy_state, slot);
     *where(s, x->layer, x->expert) = EXPERT_NO_SLOT;
     *x = (struct slot){.state = SLOT_EMPTY};
     s->free_list[s->n_free++] = slot;
@@ -152,12 +161,12 @@ uint32_t slots_take(struct slots *s, uint32_t layer, uint32_t expert)
         const uint32_t victim = s->policy->victim(s->policy_state);
         if (victim == EXPERT_NO_SLOT)
             return EXPERT_NO_SLOT;
-        s->policy->leave(s->policy_state, victim);
         empty(s, victim);
     }
     const uint32_t slot = s->free_list[--s->n_free];
     s->slot[slot] = (struct slot){.layer = layer, .expert = expert, .state = SLOT_EMPTY};
     *where(s, layer, expert) = slot;
+    s->policy->admit(s->policy_state, slot, layer * s->n_experts + expert);
     return slot;
 }
 
@@ -174,8 +183,8 @@ static void settle(struct slots *s, uint32_t slot)
 
 void slots_lease(struct slots *s, uint32_t slot)
 {
-    if (s->slot[slot].leases++ == 0 && s->slot[slot].state == SLOT_READY)
-        s->policy->leave(s->policy_state, slot);
+    if (s->slot[slot].leases++ == 0)
+        s->policy->use(s->policy_state, slot);
 }
 
 void slots_release(struct slots *s, uint32_t slot)

@@ -56,6 +56,7 @@ struct expert_store_options {
     const struct expert_layer *layers; /* [n_layers], copied */
     uint32_t n_layers, n_experts;
     uint64_t n_slots;
+    const struct expert_policy *policy; /* NULL: the default */
     /* Whether what was read may be used: called by threads that read, on whole matrices. NULL: always. */
     int (*check)(const void *context, uint32_t layer, uint32_t slice, const void *data,
                  struct error *e);

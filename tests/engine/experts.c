@@ -184,31 +184,39 @@ static int serve(struct some *s, struct some *ahead, struct expert_store *store,
     return 0;
 }
 
-TEST_WAYS(experts_show_the_files_bytes_with_any_number_of_slots)
+/* Visits one after the other, each begun ahead of the end of the one before. */
+static void check_visits(const struct expert_store_options *o)
+{
+    struct kit kit = open_store_with(*o);
+    struct error e = {0};
+    struct some visits[2];
+    struct expert_counters c;
+    uint64_t n_wanted = 0;
+    choose(&visits[0], 1);
+    experts_begin(kit.store, &visits[0].visit, visits[0].layer, visits[0].ids, visits[0].n,
+                  visits[0].want);
+    for (uint64_t i = 0; i < 100; i++) {
+        struct some *s = &visits[i % 2], *ahead = &visits[(i + 1) % 2];
+        choose(ahead, i + 2);
+        n_wanted += s->n;
+        CHECK_OK(serve(s, i < 99 ? ahead : NULL, kit.store, &e), &e);
+    }
+    experts_counters(kit.store, &c);
+    CHECK(c.hits + c.misses <= n_wanted);
+    CHECK(o->n_slots < 2 * N_EXPERTS || c.misses <= 2 * N_EXPERTS);
+    CHECK(o->n_slots > 2 || c.misses > n_wanted / 2);
+    CHECK_INT(c.worst_file_failures, 0);
+    close_store(&kit);
+}
+
+TEST_WAYS(experts_show_the_files_bytes_with_any_slots_and_policy)
 {
     static const uint64_t n_slots[] = {1, 2, 3, WANTED, 11, 2 * N_EXPERTS, 1000};
     write_files();
     for (size_t k = 0; k < ARRAY_LEN(n_slots); k++) {
-        struct kit kit = open_store(way, n_slots[k]);
-        struct error e = {0};
-        struct some visits[2];
-        struct expert_counters c;
-        uint64_t n_wanted = 0;
-        choose(&visits[0], 1);
-        experts_begin(kit.store, &visits[0].visit, visits[0].layer, visits[0].ids, visits[0].n,
-                      visits[0].want);
-        for (uint64_t i = 0; i < 200; i++) {
-            struct some *s = &visits[i % 2], *ahead = &visits[(i + 1) % 2];
-            choose(ahead, i + 2);
-            n_wanted += s->n;
-            CHECK_OK(serve(s, i < 199 ? ahead : NULL, kit.store, &e), &e);
-        }
-        experts_counters(kit.store, &c);
-        CHECK(c.hits + c.misses <= n_wanted);
-        CHECK(n_slots[k] < 2 * N_EXPERTS || c.misses <= 2 * N_EXPERTS);
-        CHECK(n_slots[k] > 2 || c.misses > n_wanted / 2);
-        CHECK_INT(c.worst_file_failures, 0);
-        close_store(&kit);
+        struct expert_store_options o = store_options(way, n_slots[k]);
+        for (size_t p = 0; (o.policy = expert_policy_at(p)) != NULL; p++)
+            check_visits(&o);
     }
 }
 
