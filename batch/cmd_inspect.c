@@ -140,14 +140,14 @@ static int print_tensors(struct output *out, const struct engine *en, struct err
 
 /* The plan for a budget, and when it does not fit the ways on, as `run` would refuse it. */
 static void print_budget(struct command_context *c, const struct engine *en,
-                         const struct engine_plan *p)
+                         const struct engine_plan *p, const char *from)
 {
     struct error why = {0};
-    char note[80];
+    char note[800];
     if (p->limit_bytes == 0)
         return;
-    snprintf(note, sizeof(note), "%s%s", p->fits ? "fits" : "does not fit",
-             option_given(c->options, OPTION_MEMORY) ? "" : "; what is available, less a reserve");
+    snprintf(note, sizeof(note), "%s%s%s", p->fits ? "fits" : "does not fit", *from ? "; " : "",
+             from);
     print_size(c->out, "budget", p->limit_bytes, note);
     if (engine_plan_check(en, &why) == -ERROR_BUDGET)
         output_put(c->out, "\n%s\n", why.text);
@@ -322,7 +322,7 @@ static void add_makeup(cJSON *o, const struct engine_makeup *m)
         add_number(makeup, numbers[i].name, numbers[i].value);
 }
 
-static void add_plan(cJSON *o, const struct engine_plan *p)
+static void add_plan(cJSON *o, const struct engine_plan *p, const char *budget_from)
 {
     cJSON *plan = cJSON_AddObjectToObject(o, "plan");
     add_number(plan, "slots", p->slots);
@@ -346,6 +346,8 @@ static void add_plan(cJSON *o, const struct engine_plan *p)
     add_number(plan, "per_token_bytes", p->per_token_bytes);
     if (p->limit_bytes > 0)
         add_number(plan, "limit_bytes", p->limit_bytes);
+    if (*budget_from)
+        cJSON_AddStringToObject(plan, "limit_from", budget_from);
     cJSON_AddBoolToObject(plan, "fits", p->fits);
 }
 
@@ -370,7 +372,8 @@ static void add_tensors(cJSON *o, const struct engine *en)
 
 /* ------------------------------------------------------------------ the command */
 
-static int print(struct command_context *c, const struct engine *en, struct error *e)
+static int print(struct command_context *c, const struct engine *en, const char *budget_from,
+                 struct error *e)
 {
     struct engine_info info;
     struct engine_plan plan;
@@ -383,7 +386,7 @@ static int print(struct command_context *c, const struct engine *en, struct erro
         add_info(o, &info);
         add_makeup(o, &makeup);
         if (plan.slots > 0)
-            add_plan(o, &plan);
+            add_plan(o, &plan, budget_from);
         add_tensors(o, en);
         return output_json(c->out, o, true, e);
     }
@@ -394,20 +397,20 @@ static int print(struct command_context *c, const struct engine *en, struct erro
         rc = print_tensors(c->out, en, e);
     if (rc == 0 && plan.slots > 0) {
         print_plan(c->out, &plan, info.n_layers);
-        print_budget(c, en, &plan);
+        print_budget(c, en, &plan, budget_from);
     }
     return rc;
 }
 
 /* As `run` does: --memory, or what is available less a reserve; no limit where nobody knows that. */
-static int make_ledger(struct ledger **ret, const struct options *o, struct error *e)
+static int make_ledger(struct ledger **ret, const struct options *o, struct machine_budget *budget,
+                       struct error *e)
 {
-    uint64_t budget = 0, available = 0;
     struct error why = {0};
     if (option_given(o, OPTION_MEMORY))
         return model_ledger_new(ret, o, e);
-    if (machine_budget(&budget, &available, &why) == 0)
-        return ledger_new(ret, budget, e);
+    if (machine_budget("", budget, &why) == 0)
+        return ledger_new(ret, budget->bytes, e);
     message("no budget: %s", why.text);
     return model_ledger_new(ret, o, e);
 }
@@ -416,15 +419,16 @@ static int run(struct command_context *c, struct error *e)
 {
     struct engine_options o;
     struct engine *en = NULL;
+    struct machine_budget budget = {0};
     int rc = model_options_read(&o, c->options, c->n_args > 0 ? c->arg[0] : NULL, e);
     if (rc == 0)
-        rc = make_ledger(&o.ledger, c->options, e);
+        rc = make_ledger(&o.ledger, c->options, &budget, e);
     if (rc < 0)
         return rc;
     o.headers_only = true;
     rc = engine_open(&en, &o, e);
     if (rc == 0)
-        rc = print(c, en, e);
+        rc = print(c, en, budget.from, e);
     engine_close(en);
     ledger_free(o.ledger);
     return rc;
@@ -445,7 +449,7 @@ const struct command command_inspect = {
         "by kind, experts, bytes of trunk and experts, what a token reads of them, the state of a\n"
         "sequence, the formats used; whether it can run; and the memory plan: what a worker with\n"
         "these --slots, --ctx and --exact would take, and whether that fits --memory (without it,\n"
-        "as run does, what is available less a reserve); if not, what would.",
+        "as run does, what machine and control groups leave, less a reserve); if not, what would.",
     .examples = "nocturne inspect model.gguf --memory 8G --slots 8\n"
                 "nocturne inspect model.gguf --json",
     .run = run,

@@ -1,5 +1,6 @@
 #include "batch/machine.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,8 +9,13 @@
 #include "base/compiler.h"
 #include "base/file.h"
 #include "base/str.h"
+#include "batch/cgroup.h"
 
-#define RESERVE_MIN_BYTES (UINT64_C(1) << 30)
+/* What is left for other programs, and for what the kernel keeps on our account. */
+#define OTHERS_PART 10
+#define OTHERS_LEAST_BYTES (UINT64_C(1) << 30)
+#define KERNEL_PART 20
+#define KERNEL_LEAST_BYTES (UINT64_C(32) << 20)
 
 /* The number after `key`, or -1. */
 static int64_t number_after(const char *text, const char *key)
@@ -18,36 +24,79 @@ static int64_t number_after(const char *text, const char *key)
     return at ? strtoll(at + strlen(key), NULL, 10) : -1;
 }
 
-int machine_available(uint64_t *ret_bytes, struct error *e)
+static int available_below(const char *root, uint64_t *ret_bytes, struct error *e)
 {
+    char path[4096];
     struct buf text;
     buf_init(&text, 1u << 16);
-    int rc = file_read_all("/proc/meminfo", 1u << 16, &text, e);
+    snprintf(path, sizeof(path), "%s/proc/meminfo", root);
+    int rc = file_read_all(path, 1u << 16, &text, e);
     int64_t kib = rc == 0 ? number_after(text.ptr, "MemAvailable:") : 0;
     buf_release(&text);
     if (rc == 0 && kib < 0)
-        rc = error_set(e, ERROR_IO, "/proc/meminfo has no MemAvailable; give --memory");
+        rc = error_set(e, ERROR_IO, "%s has no MemAvailable; give --memory", path);
     if (rc == 0)
         *ret_bytes = (uint64_t)kib * 1024;
     return rc;
 }
 
-int machine_budget(uint64_t *ret_bytes, uint64_t *ret_available, struct error *e)
+int machine_available(uint64_t *ret_bytes, struct error *e)
 {
+    return available_below("", ret_bytes, e);
+}
+
+static uint64_t reserve_of(uint64_t bytes, unsigned part, uint64_t least)
+{
+    return MIN_OF(MAX_OF(bytes / part, least), bytes);
+}
+
+int machine_budget(const char *root, struct machine_budget *ret, struct error *e)
+{
+    struct cgroup_memory group;
     uint64_t available = 0;
-    int rc = machine_available(&available, e);
+    char have[24], keep[24], limit[24];
+    int rc = available_below(root, &available, e);
     if (rc)
         return rc;
-    uint64_t reserve = MAX_OF(available / 10, RESERVE_MIN_BYTES);
-    char have[24], keep[24];
-    if (available <= reserve)
-        return error_set(
-            e, ERROR_BUDGET,
-            "only %s of memory are available, and %s of it are kept for others; free some "
-            "or give --memory",
-            str_format_size(available, have), str_format_size(reserve, keep));
-    *ret_bytes = available - reserve;
-    *ret_available = available;
+    uint64_t reserve = reserve_of(available, OTHERS_PART, OTHERS_LEAST_BYTES);
+    ret->bytes = available - reserve;
+    snprintf(ret->from, sizeof(ret->from), "%s are available, %s of it are kept for others",
+             str_format_size(available, have), str_format_size(reserve, keep));
+    cgroup_memory(root, &group);
+    reserve = reserve_of(group.left_bytes, KERNEL_PART, KERNEL_LEAST_BYTES);
+    if (group.left_bytes - reserve < ret->bytes) {
+        ret->bytes = group.left_bytes - reserve;
+        snprintf(ret->from, sizeof(ret->from),
+                 "%s leaves %s of its %s, %s of it are kept for the kernel", group.file,
+                 str_format_size(group.left_bytes, have), str_format_size(group.limit_bytes, limit),
+                 str_format_size(reserve, keep));
+    }
+    if (ret->bytes == 0)
+        return error_set(e, ERROR_BUDGET, "no memory for a budget: %s; free some or give --memory",
+                         ret->from);
+    return 0;
+}
+
+int machine_check_budget(const char *root, uint64_t bytes, char warning[700], struct error *e)
+{
+    struct cgroup_memory group;
+    uint64_t available = 0;
+    char want[24], have[24];
+    warning[0] = '\0';
+    str_format_size(bytes, want);
+    cgroup_memory(root, &group);
+    if (bytes > group.limit_bytes)
+        return error_set(e, ERROR_BUDGET,
+                         "--memory is %s (%" PRIu64 " bytes), but %s allows %s (%" PRIu64
+                         " bytes): with more this process would be killed",
+                         want, bytes, group.file, str_format_size(group.limit_bytes, have),
+                         group.limit_bytes);
+    if (bytes > group.left_bytes)
+        snprintf(warning, 700, "--memory is %s, but others have left %s of what %s allows", want,
+                 str_format_size(group.left_bytes, have), group.file);
+    else if (available_below(root, &available, NULL) == 0 && bytes > available)
+        snprintf(warning, 700, "--memory is %s, but only %s are available: the machine may swap",
+                 want, str_format_size(available, have));
     return 0;
 }
 

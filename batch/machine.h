@@ -10,8 +10,23 @@
 
 /* MemAvailable: what programs may still take without swapping. */
 int machine_available(uint64_t *ret_bytes, struct error *e);
-/* The budget when nobody named one: that, less a tenth (at least 1 GiB) that is left for others. */
-int machine_budget(uint64_t *ret_bytes, uint64_t *ret_available, struct error *e);
+
+/*
+ * The budget when nobody named one: the least of two. What is available, less a tenth (at least 1 GiB)
+ * that is left for other programs; and what the control groups' limits leave (cgroup.h), less a
+ * twentieth (at least 32 MiB) for what the kernel keeps on our account: page tables, sockets.
+ */
+struct machine_budget {
+    uint64_t bytes;
+    char from[700]; /* part of a sentence: where it comes from, with the figures */
+};
+/* `root` stands before every path: "" for this machine, a folder for tests. */
+int machine_budget(const char *root, struct machine_budget *ret, struct error *e);
+/*
+ * A budget that was named: ERROR_BUDGET above a control group's limit, where it would be killed for
+ * it; 0 with a warning ("": none) above what the limit or the machine leaves now.
+ */
+int machine_check_budget(const char *root, uint64_t bytes, char warning[700], struct error *e);
 
 /* Counters that only grow; the difference of two is what happened between them. */
 struct machine_trouble {

@@ -52,16 +52,20 @@ static struct engine_options engine_options(struct worker *w, bool headers_only)
 
 int worker_budget(const struct worker_options *o, struct report *r, uint64_t *ret, struct error *e)
 {
+    char warning[700], take[24];
+    struct machine_budget budget;
     *ret = o->memory_bytes;
-    if (*ret)
-        return 0;
-    uint64_t available = 0;
-    char have[24], keep[24], take[24];
-    int rc = machine_budget(ret, &available, e);
+    if (*ret) {
+        int rc = machine_check_budget("", *ret, warning, e);
+        if (rc == 0 && *warning)
+            report_say(r, LOG_WARN, "%s", warning);
+        return rc;
+    }
+    int rc = machine_budget("", &budget, e);
     if (rc == 0)
-        report_say(r, LOG_INFO, "memory budget %s: %s are available, %s of it are kept for others",
-                   str_format_size(*ret, take), str_format_size(available, have),
-                   str_format_size(available - *ret, keep));
+        report_say(r, LOG_INFO, "memory budget %s: %s", str_format_size(budget.bytes, take),
+                   budget.from);
+    *ret = rc == 0 ? budget.bytes : 0;
     return rc;
 }
 

@@ -1,0 +1,215 @@
+#include "batch/cgroup.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/compiler.h"
+#include "base/file.h"
+
+#define TEXT_BYTES (1u << 18)
+#define PATH_BYTES 4096
+/* The first version's word for no limit is a number close to 2^63. */
+#define NO_LIMIT (UINT64_C(1) << 60)
+
+/* The files of a version, and the keys of its memory.stat, whole words. */
+struct version {
+    const char *file_system; /* as mountinfo names it */
+    const char *limits[2];
+    const char *usage;
+    const char *hierarchical; /* a limit further up than can be seen; NULL: the version has none */
+    const char *cache[2];
+};
+
+static const struct version versions[] = {
+    {"cgroup2",
+     {"memory.max", "memory.high"},
+     "memory.current",
+     NULL,
+     {"inactive_file", "active_file"}},
+    {"cgroup",
+     {"memory.limit_in_bytes", NULL},
+     "memory.usage_in_bytes",
+     "hierarchical_memory_limit",
+     {"total_inactive_file", "total_active_file"}},
+};
+
+/* ------------------------------------------------------------------ reading */
+
+/* A whole small file as text; "" when it cannot be read. */
+static const char *read_text(struct buf *out, const char *path)
+{
+    buf_init(out, TEXT_BYTES);
+    if (file_read_all(path, TEXT_BYTES - 1, out, NULL) < 0 || buf_append(out, "", 1) < 0)
+        return "";
+    return out->ptr;
+}
+
+/* The number after that word at the beginning of a line; NO_LIMIT: there is none, or it is "max". */
+static uint64_t number_of(const char *text, const char *key)
+{
+    const size_t n = strlen(key);
+    for (const char *line = text; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, key, n) != 0)
+            continue;
+        const char *at = line + n;
+        while (*at == ' ' || *at == '\t' || (n > 0 && *at == ':'))
+            at++;
+        if (isdigit((unsigned char)*at))
+            return strtoull(at, NULL, 10);
+    }
+    return NO_LIMIT;
+}
+
+static uint64_t number_in(const char *folder, const char *file, const char *key)
+{
+    char path[PATH_BYTES * 3 + 64];
+    struct buf text;
+    snprintf(path, sizeof(path), "%s/%s", folder, file);
+    const uint64_t n = number_of(read_text(&text, path), key);
+    buf_release(&text);
+    return n;
+}
+
+static uint64_t known(uint64_t n)
+{
+    return n < NO_LIMIT ? n : 0;
+}
+
+/* ------------------------------------------------------------------ one group */
+
+static void consider(struct cgroup_memory *ret, uint64_t limit, uint64_t others, const char *folder,
+                     const char *file)
+{
+    const uint64_t left = limit - MIN_OF(limit, others);
+    if (limit >= NO_LIMIT || left >= ret->left_bytes)
+        return;
+    ret->limit_bytes = limit;
+    ret->left_bytes = left;
+    snprintf(ret->file, sizeof(ret->file), "%.400s/%.64s", folder, file);
+}
+
+static void look_at(struct cgroup_memory *ret, const struct version *v, const char *folder,
+                    uint64_t own)
+{
+    uint64_t used = known(number_in(folder, v->usage, ""));
+    for (size_t i = 0; i < ARRAY_LEN(v->cache); i++)
+        used -= MIN_OF(used, known(number_in(folder, "memory.stat", v->cache[i])));
+    used -= MIN_OF(used, own);
+    for (size_t i = 0; i < ARRAY_LEN(v->limits); i++) {
+        if (v->limits[i])
+            consider(ret, number_in(folder, v->limits[i], ""), used, folder, v->limits[i]);
+    }
+    if (v->hierarchical)
+        consider(ret, number_in(folder, "memory.stat", v->hierarchical), used, folder,
+                 "memory.stat");
+}
+
+/* ------------------------------------------------------------------ the way up */
+
+/* Whether `word` is one of a list with commas. */
+static bool is_listed(const char *list, const char *word)
+{
+    const size_t n = strlen(word);
+    for (const char *at = list; at && *at; at = strchr(at, ','), at += at != NULL) {
+        if (strncmp(at, word, n) == 0 && (at[n] == '\0' || at[n] == ','))
+            return true;
+    }
+    return false;
+}
+
+/* The process's group of that version, from "4:memory:/a/b" or "0::/a/b". */
+static bool own_group(const char *text, const struct version *v, char out[PATH_BYTES])
+{
+    const bool unified = v->hierarchical == NULL;
+    char list[256];
+    for (const char *line = text; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        int id = -1, at = 0;
+        list[0] = '\0';
+        if (sscanf(line, "%d:%n", &id, &at) != 1 || at == 0)
+            continue;
+        const char *path = strchr(line + at, ':');
+        if (!path)
+            continue;
+        snprintf(list, sizeof(list), "%.*s", (int)(path - line - at), line + at);
+        if (unified ? id != 0 || *list : !is_listed(list, "memory"))
+            continue;
+        snprintf(out, PATH_BYTES, "%.*s", (int)strcspn(path + 1, "\n"), path + 1);
+        return true;
+    }
+    return false;
+}
+
+/* Where a version's tree is mounted, and which of its groups stands there. */
+static bool mounted(const char *text, const struct version *v, char top[PATH_BYTES],
+                    char point[PATH_BYTES])
+{
+    char type[32], options[1024];
+    for (const char *line = text; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        const char *tail = strstr(line, " - ");
+        const char *end = strchr(line, '\n');
+        if (!tail || (end && end < tail) ||
+            sscanf(line, "%*s %*s %*s %4095s %4095s", top, point) != 2 ||
+            sscanf(tail, " - %31s %*s %1023s", type, options) != 2)
+            continue;
+        if (strcmp(type, v->file_system) == 0 && (!v->hierarchical || is_listed(options, "memory")))
+            return true;
+    }
+    return false;
+}
+
+/* From the process's group to the one that is mounted. */
+static void climb(struct cgroup_memory *ret, const struct version *v, const char *point,
+                  char *group, uint64_t own)
+{
+    char folder[PATH_BYTES * 3];
+    for (;;) {
+        snprintf(folder, sizeof(folder), "%s%s", point, strcmp(group, "/") == 0 ? "" : group);
+        look_at(ret, v, folder, own);
+        char *slash = strrchr(group, '/');
+        if (!slash || group[1] == '\0')
+            return;
+        slash[slash == group] = '\0';
+    }
+}
+
+static void look_up(struct cgroup_memory *ret, const char *root, const struct version *v,
+                    const char *groups, const char *mounts, uint64_t own)
+{
+    char top[PATH_BYTES], point[PATH_BYTES], group[PATH_BYTES], place[PATH_BYTES * 2];
+    if (!own_group(groups, v, group) || !mounted(mounts, v, top, point))
+        return;
+    /* In a container the paths are the host's: what stands above the mount cannot be seen. */
+    const size_t n = strcmp(top, "/") == 0 ? 0 : strlen(top);
+    if (strncmp(group, top, n) != 0)
+        snprintf(group, sizeof(group), "/");
+    else
+        memmove(group, group + n, strlen(group + n) + 1);
+    if (group[0] != '/')
+        snprintf(group, sizeof(group), "/");
+    snprintf(place, sizeof(place), "%s%s", root, point);
+    climb(ret, v, place, group, own);
+}
+
+void cgroup_memory(const char *root, struct cgroup_memory *ret)
+{
+    char folder[PATH_BYTES], path[PATH_BYTES];
+    struct buf groups, mounts;
+    *ret = (struct cgroup_memory){.limit_bytes = UINT64_MAX, .left_bytes = UINT64_MAX};
+    snprintf(folder, sizeof(folder), "%s/proc/self", root);
+    const uint64_t own = known(number_in(folder, "status", "RssAnon")) * 1024;
+    snprintf(path, sizeof(path), "%s/proc/self/cgroup", root);
+    const char *own_groups = read_text(&groups, path);
+    snprintf(path, sizeof(path), "%s/proc/self/mountinfo", root);
+    const char *own_mounts = read_text(&mounts, path);
+    for (size_t i = 0; i < ARRAY_LEN(versions); i++)
+        look_up(ret, root, &versions[i], own_groups, own_mounts, own);
+    buf_release(&groups);
+    buf_release(&mounts);
+}

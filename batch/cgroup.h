@@ -1,0 +1,23 @@
+/*
+ * What the control groups of this process still let it take. Owns nothing; any thread.
+ *
+ * Both versions are looked at, the second one's unified tree and the first one's memory controller,
+ * from the process's own group up to the top: a limit anywhere on the way holds. What others use below
+ * that limit is not there to take; page cache of files is, since the kernel gives it up.
+ */
+#ifndef BATCH_CGROUP_H
+#define BATCH_CGROUP_H
+
+#include <stdint.h>
+
+/* Of all limits the one that leaves least. */
+struct cgroup_memory {
+    uint64_t limit_bytes; /* UINT64_MAX: nothing limits */
+    uint64_t left_bytes;  /* of it, for this process and what it has already */
+    char file[512];       /* that says so; "" */
+};
+
+/* `root` stands before every path: "" for this machine, a folder for tests. What cannot be read limits nothing. */
+void cgroup_memory(const char *root, struct cgroup_memory *ret);
+
+#endif

@@ -1,0 +1,187 @@
+/* The budget when nobody named one, on machines made of files: /proc and both versions of control groups. */
+#include "batch/machine.h"
+
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "batch/cgroup.h"
+#include "tests/test.h"
+
+#define MIB (UINT64_C(1) << 20)
+#define GIB (UINT64_C(1) << 30)
+
+static void put(const char *path, const char *text)
+{
+    char full[4200];
+    struct error e = {0};
+    snprintf(full, sizeof(full), "root/%s", path);
+    CHECK_OK(file_make_parent(full, &e), &e);
+    FILE *f = fopen(full, "w");
+    CHECK(f != NULL && fputs(text, f) >= 0);
+    CHECK_INT(fclose(f), 0);
+}
+
+/* 16 GiB are available; this process has 8 MiB of its own. */
+static void make_machine(const char *groups, const char *mounts)
+{
+    CHECK_INT(system("rm -rf root"), 0);
+    put("proc/meminfo", "MemTotal:       33554432 kB\nMemFree:         1048576 kB\n"
+                        "MemAvailable:   16777216 kB\n");
+    put("proc/self/status", "Name:\tnocturne\nVmRSS:\t   20480 kB\nRssAnon:\t    8192 kB\n");
+    put("proc/self/cgroup", groups);
+    put("proc/self/mountinfo", mounts);
+}
+
+static const char unified[] =
+    "25 1 0:22 / /proc rw - proc proc rw\n"
+    "31 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n";
+static const char first[] = "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755\n"
+                            "32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"
+                            "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n";
+
+#define V2 "sys/fs/cgroup/"
+#define V1 "sys/fs/cgroup/memory/"
+
+/* A group of the second version: what it uses, files in page cache among it. */
+static void group2(const char *name, const char *max, uint64_t used, uint64_t files)
+{
+    char path[256], text[256];
+    snprintf(path, sizeof(path), V2 "%s/memory.max", name);
+    put(path, max);
+    snprintf(path, sizeof(path), V2 "%s/memory.current", name);
+    snprintf(text, sizeof(text), "%llu\n", (unsigned long long)used);
+    put(path, text);
+    snprintf(path, sizeof(path), V2 "%s/memory.stat", name);
+    snprintf(text, sizeof(text),
+             "anon 5\nfile 77\nactive_anon 3\ninactive_file %llu\nactive_file %llu\n",
+             (unsigned long long)(files / 2), (unsigned long long)(files - files / 2));
+    put(path, text);
+}
+
+static void group1(const char *name, const char *limit, uint64_t used, uint64_t files,
+                   const char *hierarchical)
+{
+    char path[256], text[256];
+    snprintf(path, sizeof(path), V1 "%s/memory.limit_in_bytes", name);
+    put(path, limit);
+    snprintf(path, sizeof(path), V1 "%s/memory.usage_in_bytes", name);
+    snprintf(text, sizeof(text), "%llu\n", (unsigned long long)used);
+    put(path, text);
+    snprintf(path, sizeof(path), V1 "%s/memory.stat", name);
+    snprintf(text, sizeof(text),
+             "cache 1\nrss 2\ninactive_file 9\nhierarchical_memory_limit %s\ntotal_inactive_file "
+             "%llu\ntotal_active_file %llu\n",
+             hierarchical, (unsigned long long)(files / 2),
+             (unsigned long long)(files - files / 2));
+    put(path, text);
+}
+
+static void check(uint64_t bytes, const char *from)
+{
+    struct machine_budget b;
+    struct error e = {0};
+    CHECK_OK(machine_budget("root", &b, &e), &e);
+    CHECK_INT(b.bytes, bytes);
+    if (!strstr(b.from, from))
+        test_fail(__FILE__, __LINE__, "\"%s\" does not say \"%s\"", b.from, from);
+}
+
+TEST(machine_without_limits_leaves_what_is_available)
+{
+    const uint64_t want = 16 * GIB - 16 * GIB / 10;
+    make_machine("0::/user.slice\n", unified);
+    check(want, "16.0 GiB are available, 1.6 GiB of it are kept for others");
+    group2("user.slice", "max\n", 3 * GIB, 0);
+    check(want, "available");
+    CHECK_INT(remove("root/proc/self/cgroup"), 0);
+    check(want, "available");
+    make_machine("", "nonsense\n - \n\n- cgroup2\n1 2 3 / - cgroup2 x rw\n");
+    check(want, "available");
+}
+
+TEST(machine_keeps_a_gibibyte_for_others_at_least)
+{
+    struct machine_budget b;
+    struct error e = {0};
+    make_machine("", "");
+    put("proc/meminfo", "MemAvailable:    2097152 kB\n");
+    check(GIB, "1.0 GiB of it are kept");
+    put("proc/meminfo", "MemAvailable:    1048576 kB\n");
+    CHECK_ERROR(machine_budget("root", &b, &e), &e, ERROR_BUDGET, "1.0 GiB are available");
+    put("proc/meminfo", "MemTotal:    1048576 kB\n");
+    CHECK_ERROR(machine_budget("root", &b, &e), &e, ERROR_IO, "give --memory");
+}
+
+/* The limit less what others hold, but neither page cache nor this process itself; less a twentieth. */
+TEST(machine_obeys_the_unified_tree)
+{
+    make_machine("0::/a/b\n", unified);
+    group2("a/b", "max\n", GIB, 0);
+    group2("a", "4294967296\n", 3 * GIB + 8 * MIB, 2 * GIB);
+    check(3 * GIB - 3 * GIB / 20, "root/sys/fs/cgroup/a/memory.max leaves 3.0 GiB of its 4.0 GiB");
+    group2("a/b", "1073741824\n", 100 * MIB, 92 * MIB);
+    check(GIB - GIB / 20, "a/b/memory.max leaves 1.0 GiB of its 1.0 GiB");
+    put(V2 "a/b/memory.high", "536870912\n");
+    check(512 * MIB - 32 * MIB, "a/b/memory.high");
+    put(V2 "a/b/memory.high", "max\n");
+    check(GIB - GIB / 20, "a/b/memory.max");
+}
+
+TEST(machine_obeys_the_first_versions_controller)
+{
+    make_machine("9:name=systemd:/x\n4:cpuacct,memory:/a/b\n0::/\n", first);
+    group1("a/b", "9223372036854771712\n", GIB, 0, "9223372036854771712");
+    check(16 * GIB - 16 * GIB / 10, "available");
+    group1("a", "4294967296\n", 2 * GIB + 8 * MIB, GIB, "4294967296");
+    check(3 * GIB - 3 * GIB / 20, "memory/a/memory.limit_in_bytes leaves 3.0 GiB of its 4.0 GiB");
+    /* A limit above all that can be seen. */
+    group1("a/b", "9223372036854771712\n", 8 * MIB, 0, "2147483648");
+    check(2 * GIB - 2 * GIB / 20, "a/b/memory.stat leaves 2.0 GiB");
+}
+
+/* A container sees its own group at the top of the tree, but its path as the host has it. */
+TEST(machine_obeys_the_limit_of_a_container)
+{
+    make_machine("4:memory:/docker/abc\n",
+                 "35 31 0:32 /docker/abc /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n");
+    group1(".", "1073741824\n", 8 * MIB, 0, "1073741824");
+    check(GIB - GIB / 20, "memory/memory.limit_in_bytes");
+    make_machine("4:memory:/docker/abc\n",
+                 "35 31 0:32 /docker/other /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n");
+    group1(".", "1073741824\n", 8 * MIB, 0, "1073741824");
+    check(GIB - GIB / 20, "memory/memory.limit_in_bytes");
+}
+
+/* With systemd's mixed layout both trees are there; whichever leaves less holds. */
+TEST(machine_obeys_both_versions_at_once)
+{
+    char mounts[2048];
+    snprintf(mounts, sizeof(mounts), "%s%s", first,
+             "41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n");
+    make_machine("4:memory:/a\n0::/b\n", mounts);
+    group1("a", "4294967296\n", 8 * MIB, 0, "4294967296");
+    group2("unified/b", "2147483648\n", 8 * MIB, 0);
+    check(2 * GIB - 2 * GIB / 20, "unified/b/memory.max");
+    group2("unified/b", "8589934592\n", 8 * MIB, 0);
+    check(4 * GIB - 4 * GIB / 20, "memory/a/memory.limit_in_bytes");
+}
+
+TEST(machine_refuses_a_budget_above_the_groups_limit)
+{
+    char warning[700];
+    struct error e = {0};
+    make_machine("0::/a\n", unified);
+    CHECK_OK(machine_check_budget("root", 15 * GIB, warning, &e), &e);
+    CHECK_STR(warning, "");
+    CHECK_OK(machine_check_budget("root", 17 * GIB, warning, &e), &e);
+    CHECK(strstr(warning, "--memory is 17.0 GiB, but only 16.0 GiB are available"));
+    group2("a", "4294967296\n", GIB + 8 * MIB, 0);
+    CHECK_OK(machine_check_budget("root", 3 * GIB, warning, &e), &e);
+    CHECK_STR(warning, "");
+    CHECK_OK(machine_check_budget("root", 4 * GIB, warning, &e), &e);
+    CHECK(strstr(warning, "others have left 3.0 GiB of what root/sys/fs/cgroup/a/memory.max"));
+    CHECK_ERROR(
+        machine_check_budget("root", 4 * GIB + 1, warning, &e), &e, ERROR_BUDGET,
+        "--memory is 4.0 GiB (4294967297 bytes), but root/sys/fs/cgroup/a/memory.max allows "
+        "4.0 GiB (4294967296 bytes)");
+}
