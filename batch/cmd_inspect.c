@@ -434,9 +434,10 @@ static int run(struct command_context *c, struct error *e)
     return rc;
 }
 
-static const enum option_id options[] = {
-    OPTION_MODEL, OPTION_MEMORY,      OPTION_SLOTS,   OPTION_CTX,  OPTION_CHUNK, OPTION_EXACT,
-    OPTION_IO,    OPTION_CHAT_FORMAT, OPTION_TENSORS, OPTION_JSON, OPTION_NONE};
+static const enum option_id options[] = {OPTION_MODEL,   OPTION_MEMORY,        OPTION_SLOTS,
+                                         OPTION_CTX,     OPTION_CHUNK,         OPTION_EXACT,
+                                         OPTION_IO,      OPTION_EXPERT_POLICY, OPTION_CHAT_FORMAT,
+                                         OPTION_TENSORS, OPTION_JSON,          OPTION_NONE};
 
 const struct command command_inspect = {
     .name = "inspect",

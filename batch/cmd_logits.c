@@ -100,9 +100,10 @@ out:
     return rc;
 }
 
-static const enum option_id options[] = {OPTION_MODEL,  OPTION_TOKENS, OPTION_LAST, OPTION_OUT,
-                                         OPTION_EXACT,  OPTION_ISA,    OPTION_IO,   OPTION_THREADS,
-                                         OPTION_MEMORY, OPTION_CHUNK,  OPTION_CTX,  OPTION_NONE};
+static const enum option_id options[] = {
+    OPTION_MODEL, OPTION_TOKENS, OPTION_LAST,          OPTION_OUT,     OPTION_EXACT,
+    OPTION_ISA,   OPTION_IO,     OPTION_EXPERT_POLICY, OPTION_THREADS, OPTION_MEMORY,
+    OPTION_CHUNK, OPTION_CTX,    OPTION_NONE};
 
 const struct command command_logits = {
     .name = "logits",

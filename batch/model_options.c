@@ -24,6 +24,7 @@ int model_options_read(struct engine_options *ret, const struct options *o, cons
         .chunk = (uint32_t)option_int(o, OPTION_CHUNK),
         .isa = option_text(o, OPTION_ISA),
         .io = option_text(o, OPTION_IO),
+        .expert_policy = option_text(o, OPTION_EXPERT_POLICY),
         .chat_format = option_text(o, OPTION_CHAT_FORMAT),
         .exact = option_on(o, OPTION_EXACT),
     };

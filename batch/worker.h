@@ -32,7 +32,7 @@ struct worker_options {
     uint64_t memory_bytes; /* 0: from what is available */
     int threads;
     uint32_t ctx, slots, chunk; /* 0: the engine's default */
-    const char *isa, *io, *chat_format;
+    const char *isa, *io, *expert_policy, *chat_format;
     bool exact;
     bool raw;         /* messages' contents as plain text */
     bool match_model; /* refuse requests that name another model */

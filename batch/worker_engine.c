@@ -41,6 +41,7 @@ static struct engine_options engine_options(struct worker *w, bool headers_only)
                                    .chunk = o->chunk,
                                    .isa = o->isa,
                                    .io = o->io,
+                                   .expert_policy = o->expert_policy,
                                    .chat_format = o->raw ? NULL : o->chat_format,
                                    .exact = o->exact,
                                    .headers_only = headers_only,

@@ -35,11 +35,12 @@ struct engine_options {
     uint32_t ctx;          /* default: the model's context */
     uint32_t
         slots; /* sequences at once; default 4, cut by the plan; explicit: refused if it does not fit */
-    uint32_t chunk;          /* rows of a step at most; default 256 */
-    uint32_t logits;         /* rows of a step that get logits, for engine_score; default 16 */
-    const char *isa;         /* NULL, "auto", "generic", "avx2" ... */
-    const char *io;          /* how experts are read: NULL, "auto", "uring" or "pread" */
-    const char *chat_format; /* NULL: by the model's template */
+    uint32_t chunk;            /* rows of a step at most; default 256 */
+    uint32_t logits;           /* rows of a step that get logits, for engine_score; default 16 */
+    const char *isa;           /* NULL, "auto", "generic", "avx2" ... */
+    const char *io;            /* how experts are read: NULL, "auto", "uring" or "pread" */
+    const char *expert_policy; /* who makes room: NULL, or a name in engine/experts/policies.def */
+    const char *chat_format;   /* NULL: by the model's template */
     bool exact;
     bool headers_only; /* directory, tokenizer and plan; no weights: submit and score are refused */
     bool no_tokenizer; /* for models without a vocabulary: logits only */

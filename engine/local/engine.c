@@ -128,6 +128,8 @@ static int open_all(struct engine *en, struct error *e)
     if (rc == 0)
         rc = io_pick(en->o.io, &en->io, &en->io_why, e);
     if (rc == 0)
+        rc = expert_policy_find(en->o.expert_policy, &en->expert_policy, e);
+    if (rc == 0)
         rc = open_directory(en, e);
     if (rc == 0)
         rc = open_vocabulary(en, e);

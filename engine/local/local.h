@@ -51,8 +51,9 @@ struct engine {
     struct engine_plan plan;
     uint64_t process_reserved;
 
-    const char *io;               /* how experts are read */
-    struct error io_why;          /* why not another way */
+    const char *io;      /* how experts are read */
+    struct error io_why; /* why not another way */
+    const struct expert_policy *expert_policy;
     struct expert_store *experts; /* NULL: the model has none */
     struct trunk *trunk;          /* NULL: every layer stays */
     struct kv_pool *kv;

@@ -69,7 +69,8 @@ int scheduler_open(struct engine *en, struct error *e)
         rc = model_experts_open(&en->model,
                                 &(struct model_experts_options){.ledger = en->ledger,
                                                                 .n_slots = en->plan.expert_slots,
-                                                                .io = en->o.io},
+                                                                .io = en->o.io,
+                                                                .policy = en->expert_policy},
                                 &en->experts, e);
     o.experts = en->experts;
     if (rc == 0)

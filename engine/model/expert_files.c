@@ -82,6 +82,7 @@ int model_experts_open(const struct model *m, const struct model_experts_options
                                            .n_layers = m->hp.n_layers,
                                            .n_experts = m->hp.n_experts,
                                            .n_slots = from->n_slots,
+                                           .policy = from->policy,
                                            .check = check_slice,
                                            .opened = check_file,
                                            .check_context = m};

@@ -161,8 +161,9 @@ int model_find_experts(struct model *m, struct error *e);
 uint64_t model_experts_bytes(const struct model *m, uint64_t n_slots);
 struct model_experts_options {
     struct ledger *ledger;
-    uint64_t n_slots; /* at most one each is taken */
-    const char *io;   /* how to read, as io_open takes it */
+    uint64_t n_slots;                   /* at most one each is taken */
+    const char *io;                     /* how to read, as io_open takes it */
+    const struct expert_policy *policy; /* NULL: the default */
 };
 /* A store over them; *ret NULL: the model has none. */
 int model_experts_open(const struct model *m, const struct model_experts_options *o,

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "engine/experts/policy.h"
 #include "tests/test.h"
 
 static const enum option_id allowed[] = {OPTION_MODEL,     OPTION_SLOTS,  OPTION_EXACT,
@@ -140,4 +141,17 @@ TEST(options_table_is_sound)
         }
     }
     options_release(&o);
+}
+
+/* Written out in the table, for help; the engine's own list says which there are. */
+TEST(options_name_every_expert_policy)
+{
+    const struct option_row *row = option_row(OPTION_EXPERT_POLICY);
+    char words[100] = "";
+    size_t at = 0;
+    for (size_t i = 0; expert_policy_at(i); i++)
+        at += (size_t)snprintf(words + at, sizeof(words) - at, "%s%s", i ? "|" : "",
+                               expert_policy_at(i)->name);
+    CHECK_STR(row->argument, words);
+    CHECK_STR(row->value, expert_policy_at(0)->name);
 }

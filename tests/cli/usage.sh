@@ -6,6 +6,7 @@ t nocturne status --jsno
 t nocturne run --window 22:00-07:00
 t nocturne run
 t nocturne run -m model.gguf --io mmap
+t nocturne run -m model.gguf --expert-policy fifo
 t nocturne submit --max-tokens
 t nocturne submit --max-tokens 0 -p x
 t nocturne submit --temperature hot -p x

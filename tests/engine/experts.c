@@ -444,10 +444,12 @@ TEST(experts_take_nothing_that_the_budget_does_not_have)
 
 #define N_IDS 48
 
-static float *run(const char *path, const char *isa, uint64_t n_slots, uint32_t chunk)
+static float *run(const char *path, const struct expert_policy *policy, uint64_t n_slots,
+                  uint32_t chunk)
 {
     struct step_kit k;
-    const struct step_kit_options o = {.isa = isa,
+    const struct step_kit_options o = {.isa = "auto",
+                                       .policy = policy,
                                        .expert_slots = n_slots,
                                        .max_rows = N_IDS,
                                        .max_logits = N_IDS,
@@ -475,10 +477,10 @@ TEST(experts_give_the_same_bits_with_few_slots)
     for (size_t a = 0; a < ARRAY_LEN(archs); a++) {
         snprintf(arguments, sizeof(arguments), "--arch %s --type Q4_K", archs[a]);
         step_kit_model(archs[a], arguments, path);
-        float *want = run(path, "auto", 0, N_IDS);
+        float *want = run(path, NULL, 0, N_IDS);
         for (size_t i = 0; i < ARRAY_LEN(n_slots); i++) {
             const uint32_t chunk = i % 2 ? 1 : N_IDS - 5;
-            float *got = run(path, "auto", n_slots[i], chunk);
+            float *got = run(path, expert_policy_at((a + i) % 3), n_slots[i], chunk);
             if (memcmp(got, want, 256 * sizeof(float)) != 0)
                 test_fail(__FILE__, __LINE__, "%s, %d slots, chunk %u: other bits", archs[a],
                           (int)n_slots[i], chunk);

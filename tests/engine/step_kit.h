@@ -21,10 +21,11 @@ struct step_kit {
 struct step_kit_options {
     const char *isa; /* NULL: exact */
     uint32_t max_rows, max_logits;
-    uint64_t expert_slots; /* 0: one for every expert */
-    const char *io;        /* how they are read */
-    uint32_t n_streamed;   /* the last layers, which do not stay */
-    uint32_t positions;    /* of a sequence; there may be two */
+    uint64_t expert_slots;              /* 0: one for every expert */
+    const char *io;                     /* how they are read */
+    const struct expert_policy *policy; /* who makes room for whom */
+    uint32_t n_streamed;                /* the last layers, which do not stay */
+    uint32_t positions;                 /* of a sequence; there may be two */
     /* Called between model_load and the rest; may change the model. NULL: not. */
     void (*change)(struct model *m);
     void (*trace)(void *context, const char *name, uint32_t layer, const float *x, size_t n_cols,
