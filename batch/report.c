@@ -113,7 +113,8 @@ void report_line(struct report *r, const char *fmt, ...)
     r->next_us = clock_mono_us() + r->every_us;
 }
 
-void report_progress(struct report *r, const struct queue_counts *c, unsigned n_running)
+void report_progress(struct report *r, const struct queue_counts *c, unsigned n_running,
+                     const char *more)
 {
     measure_rate(r);
     uint64_t left = view_unfinished(c);
@@ -124,9 +125,9 @@ void report_progress(struct report *r, const struct queue_counts *c, unsigned n_
         snprintf(
             eta, sizeof(eta), ", about %s left",
             str_format_duration((int64_t)(elapsed_s / (double)finished * (double)left), duration));
-    report_line(r, "%llu of %llu finished, %u running, %.1f tokens/s%s",
+    report_line(r, "%llu of %llu finished, %u running, %.1f tokens/s%s%s",
                 (unsigned long long)(c->total - left), (unsigned long long)c->total, n_running,
-                r->rate, eta);
+                r->rate, eta, more);
 }
 
 void report_loading(struct report *r, uint64_t done_bytes, uint64_t total_bytes)
@@ -221,6 +222,7 @@ cJSON *report_json(const struct report *r)
         {"prompt_tokens", (double)r->prompt_tokens},
         {"decode_tokens", (double)r->decode_tokens},
         {"step_ms", r->step_ms},
+        {"row_layers", (double)r->row_layers},
         {"bytes_read", (double)r->read_bytes},
         {"expert_hits", (double)r->expert_hits},
         {"expert_misses", (double)r->expert_misses},

@@ -30,6 +30,7 @@ struct report {
     uint64_t read_bytes, expert_hits, expert_misses, expert_reads;
     double expert_busy_ms, expert_wait_ms; /* reads under way; steps stood waiting for some */
     double step_ms;                        /* all steps took, waiting included */
+    uint64_t row_layers;                   /* rows that layers were computed for */
     /* of n_done: the answer says nothing, by why; and retries like that beside an earlier answer */
     struct report_reason {
         const char *why; /* a literal */
@@ -48,7 +49,9 @@ void report_failure(struct report *r, const struct error *e);
 void report_empty(struct report *r, const char *why, bool kept);
 /* Whether a progress line is due. */
 bool report_due(const struct report *r);
-void report_progress(struct report *r, const struct queue_counts *c, unsigned n_running);
+/* more: what else there is to say; may be empty. */
+void report_progress(struct report *r, const struct queue_counts *c, unsigned n_running,
+                     const char *more);
 /* The same with a text of the caller's. */
 void report_line(struct report *r, const char *fmt, ...) ATTR_PRINTF(2, 3);
 void report_loading(struct report *r, uint64_t done_bytes, uint64_t total_bytes);

@@ -1,10 +1,10 @@
 /*
  * Being asked to stop: SIGTERM, SIGINT and SIGHUP, received by a thread of their own.
  *
- * Owns the thread. Stays true: the first signal only takes a note, which the worker reads between
- * steps; the second ends the process at once with 128 + its number, whatever the worker is doing. The
- * signals are blocked in the thread that calls stop_open and in all that it starts afterwards, so
- * nothing is ever interrupted in the middle. No global state.
+ * Owns the thread. Stays true: the first signal only takes a note, which the worker reads between the
+ * layers of a step; the second ends the process at once with 128 + its number, whatever the worker is
+ * doing. The signals are blocked in the thread that calls stop_open and in all that it starts
+ * afterwards, so nothing else is ever interrupted. No global state.
  *
  * Threads: stop_open and stop_close from one thread before and after all others; the rest from any.
  */

@@ -104,14 +104,26 @@ static int begin(struct worker *w, struct error *e)
     return rc;
 }
 
+/* A step that was suspended for something else ends if that takes seconds: interrupted() says. */
+static void finish_step(struct worker *w)
+{
+    struct engine_step step;
+    struct error e = {0};
+    engine_step(w->engine, &step);
+    if (step.n_rows > 0)
+        (void)worker_step(w, &e);
+}
+
 /* Gives everything back, as far as that is still possible; `rc` is how the work ended. */
 static void end(struct worker *w, int rc)
 {
     const char *reason = stop_signal(w->stop) ? "stopped" : rc < 0 ? "failed" : "drained";
     bool fenced = atomic_load(&w->stop->fenced);
     if (w->engine && !fenced) {
-        if (stop_signal(w->stop))
+        if (stop_signal(w->stop)) {
             (void)queue_worker_stopping(w->row, str_of(reason), NULL);
+            finish_step(w);
+        }
         (void)worker_give_back(w, NULL);
     }
     for (size_t i = 0; i < w->n_slots; i++) {

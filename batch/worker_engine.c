@@ -7,15 +7,34 @@
 #include "base/clock.h"
 #include "batch/worker_parts.h"
 
-/* A stop lets the step finish; only steps longer than this are cut short. */
+/* A long step is suspended this often, to save, to look about and to tell how far it is; and goes on. */
+#define SLICE_US 1000000
+/* A stop lets a step finish that is over by then; any longer one is suspended and kept. */
 #define STOP_PATIENCE_US 10000000
+
+/* How long the rest of the step takes, going by the layer that has just been done. */
+static int64_t rest_us(struct worker *w)
+{
+    struct engine_step step;
+    const int64_t now_us = clock_mono_us();
+    engine_step(w->engine, &step);
+    if (step.layer > w->step_layer)
+        w->layer_us = now_us - w->layer_since_us;
+    w->step_layer = step.layer;
+    w->layer_since_us = now_us;
+    return w->layer_us * (int64_t)(step.n_layers - step.layer);
+}
 
 static bool interrupted(void *context)
 {
     struct worker *w = context;
+    if (w->loading || atomic_load(&w->stop->fenced))
+        return stop_asked(w->stop);
+    const int64_t left_us = rest_us(w);
     if (!stop_asked(w->stop))
-        return false;
-    return w->loading || atomic_load(&w->stop->fenced) || stop_age_us(w->stop) > STOP_PATIENCE_US;
+        return w->layer_since_us - w->slice_since_us > SLICE_US;
+    return stop_age_us(w->stop) + left_us >
+           MIN_OF(w->o->snapshot_after_us, (int64_t)STOP_PATIENCE_US);
 }
 
 static bool stop_watching(void *context)
@@ -174,6 +193,7 @@ static void keep_counts(struct worker *w)
     w->report.expert_busy_ms += c.expert_busy_ms;
     w->report.expert_wait_ms += c.expert_wait_ms;
     w->report.step_ms += c.step_ms;
+    w->report.row_layers += c.row_layers;
 }
 
 void worker_unload(struct worker *w)

@@ -141,12 +141,9 @@ static int take_event(struct worker *w, const struct engine_event *event, struct
 /* A step that failed took every sequence with it; their jobs go back as they are. */
 static int step_failed(struct worker *w, struct error *why, struct error *e)
 {
-    bool stopped = why->code == ERROR_INTERRUPTED && stop_asked(w->stop);
-    if (!stopped)
-        report_say(&w->report, LOG_WARN, "a step failed, its jobs go back to the queue: %s",
-                   why->text);
+    report_say(&w->report, LOG_WARN, "a step failed, its jobs go back to the queue: %s", why->text);
     int rc = worker_give_back(w, e);
-    if (rc || stopped)
+    if (rc)
         return rc;
     struct engine_counters counters;
     engine_counters(w->engine, &counters);
@@ -165,7 +162,10 @@ int worker_step(struct worker *w, struct error *e)
 {
     struct engine_event event;
     struct error why = {0};
+    w->slice_since_us = w->layer_since_us = clock_mono_us();
     int n = engine_poll(w->engine, &event, &why);
+    if (n == -ERROR_INTERRUPTED)
+        return 0; /* suspended: the next call goes on, or a stop keeps it */
     if (n < 0)
         return step_failed(w, &why, e);
     if (n > 0) {

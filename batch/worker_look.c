@@ -1,4 +1,5 @@
 /* What others have done to the queue meanwhile: pauses, cancellations, new work, times come. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -121,9 +122,15 @@ bool worker_work_left(struct worker *w)
 int worker_report(struct worker *w, struct error *e)
 {
     struct queue_status s = {0};
+    struct engine_step step;
+    char more[64] = "";
+    engine_step(w->engine, &step);
+    if (step.n_rows > 0) /* a long one, suspended to say so */
+        snprintf(more, sizeof(more), ", %u tokens at layer %u of %u", step.n_rows, step.layer,
+                 step.n_layers);
     int rc = queue_status(w->queue, NULL, &s, e);
     if (rc == 0)
-        report_progress(&w->report, &s.counts, (unsigned)w->n_used);
+        report_progress(&w->report, &s.counts, (unsigned)w->n_used, more);
     queue_status_release(&s);
     return rc;
 }

@@ -69,6 +69,9 @@ struct worker {
     bool fresh;      /* scanned since anything changed and since worker_idle last judged */
     int64_t load_ms; /* to be shared out among the first jobs */
     unsigned n_failed_steps;
+    /* of the step that is being run, monotonic */
+    int64_t slice_since_us, layer_since_us, layer_us;
+    uint32_t step_layer;
     struct running *run; /* [n_slots] */
     size_t n_slots, n_used;
     int64_t next_look_us, next_scan_us, next_save_us, next_space_us; /* monotonic */

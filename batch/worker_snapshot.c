@@ -20,8 +20,8 @@
 #define PATH_MAX_BYTES 4096
 /* What a disk is trusted to take and to give, until it has been measured: a slow SSD. */
 #define BYTES_PER_US 200
-/* Writing must not make a stop long. */
-#define PATIENCE_US INT64_C(30000000)
+/* A stop is over in a minute: it waits for a layer at most, and then writes. */
+#define PATIENCE_US INT64_C(50000000)
 
 static int path_of(const struct worker *w, int64_t job, struct buf *out, struct error *e)
 {
@@ -30,12 +30,13 @@ static int path_of(const struct worker *w, int64_t job, struct buf *out, struct 
     return buf_check(out, "path of a snapshot", e);
 }
 
-/* How long the model took for so many tokens of a request, going by this run. */
+/* How long the model takes for so many tokens of a request, going by this run. */
 static int64_t compute_us(const struct worker *w, uint32_t n_tokens)
 {
     struct engine_counters c;
     engine_counters(w->engine, &c);
-    return c.rows ? (int64_t)(c.step_ms * 1000 / (double)c.rows * n_tokens) : 0;
+    const double row_layers = (double)n_tokens * w->info.n_layers;
+    return c.row_layers ? (int64_t)(c.step_ms * 1000 / (double)c.row_layers * row_layers) : 0;
 }
 
 /* Whether keeping it costs clearly less than computing it again, and there is the time and the room. */

@@ -80,6 +80,70 @@ TEST(stop_keeps_the_state_of_requests_and_the_next_run_takes_it_up)
     check_answers("kept.db", calm);
 }
 
+/* ---- In the middle of a step ------------------------------------------------------------------ */
+
+#ifdef __SANITIZE_THREAD__
+#define LONG_WORDS 20 /* computing is some thirty times slower there */
+#else
+#define LONG_WORDS 150
+#endif
+#define DEEP_RUN                                                                                   \
+    DRILL_RUN "--exact --chunk 2048 --snapshot-after 0 --report-every 20ms --json --drain "
+
+/* A model whose prompt takes seconds in one step of many layers, most of them with recurrent states. */
+static void write_deep(void)
+{
+    char line[9000];
+    const int folder = (int)(strrchr(test_program(), '/') - test_program());
+    SKIP_EMULATED("seconds of computing");
+    snprintf(line, sizeof(line),
+             "'%.*s/tools/mkmodel' --arch kimi-linear --type F32 --layers 24 --embd 128 --vocab 600"
+             " --ctx 2048 -o model.gguf >/dev/null",
+             folder, test_program());
+    CHECK_INT(system(line), 0);
+    drill_add_job("deep.jsonl", "deep-00", LONG_WORDS, 4);
+}
+
+/* Rows of layers that a run computed, by what it printed. */
+static uint64_t row_layers(const char *path)
+{
+    static const char key[] = "\"row_layers\":";
+    char *text = drill_read(path);
+    const char *at = strstr(text, key);
+    CHECK(at != NULL);
+    const uint64_t n = strtoull(at + sizeof(key) - 1, NULL, 10);
+    mem_free(text);
+    return n;
+}
+
+/*
+ * A stop does not wait for a long step: it ends within a layer, keeps what the rows have behind them, and
+ * the next run goes on at that layer. No row goes through any layer twice, and the answer is the same.
+ */
+TEST(stop_in_the_middle_of_a_long_step_computes_nothing_twice)
+{
+    write_deep();
+    drill_submit("calm.db", "deep.jsonl");
+    CHECK_INT(drill("calm.db", DEEP_RUN ">calm.json 2>calm.txt"), 0);
+    char *calm = drill_answers("calm.db", "deep", 1);
+
+    drill_submit("deep.db", "deep.jsonl");
+    pid_t pid = drill_start("deep.db", DEEP_RUN ">first.json 2>first.txt");
+    drill_until_file_says("first.txt", " tokens at layer ");
+    kill(pid, SIGTERM);
+    CHECK_INT(drill_wait(pid), 0);
+    CHECK_INT(drill_count("first.txt", "is kept"), 1);
+    CHECK_INT(drill("deep.db", DEEP_RUN ">second.json 2>second.txt"), 0);
+    CHECK_INT(drill_count("second.txt", "goes on after"), 1);
+    CHECK(row_layers("first.json") > 0 && row_layers("second.json") > 0);
+    CHECK_INT(row_layers("first.json") + row_layers("second.json"), row_layers("calm.json"));
+    CHECK_INT(rmdir("deep.db-snapshots"), 0); /* empty */
+    char *answers = drill_answers("deep.db", "deep", 1);
+    CHECK_STR(answers, calm);
+    mem_free(answers);
+    mem_free(calm);
+}
+
 /* Whether anybody has committed since the last call. */
 static bool changed(struct queue_watch *watch)
 {
