@@ -12,6 +12,7 @@
 #include "base/str.h"
 #include "engine/gguf/gguf.h"
 #include "tools/model/spec.h"
+#include "tools/model/topics.h"
 
 static const char usage[] =
     "usage: mkmodel --arch ARCHITECTURE | --like MODEL [OPTION...] -o OUT.gguf\n"
@@ -29,6 +30,9 @@ static const char usage[] =
     "  --legacy            attn_kv_b, not absorbed\n"
     "  --merged            ffn_gate_up_exps: the experts' gates and ups in one tensor\n"
     "  --size BYTES        choose the dimensions that were not given for about that size (1G)\n"
+    "  --topics N          tokens of a topic are kin, so that routing has persistence; F16\n"
+    "  --text FILE         and a text of such tokens, numbers with commas between them\n"
+    "  --text-tokens N     (4608)\n"
     "  --tied --untied     whether the output matrix is the embedding\n"
     "  --vocab N           a byte-level BPE vocabulary of N tokens made here (1024)\n"
     "  --pre NAME          its pre-tokenizer (the architecture's)\n"
@@ -61,6 +65,8 @@ enum option_id {
     OPT_SHARDS,
     OPT_SPARSE,
     OPT_SEED,
+    OPT_TEXT,
+    OPT_TEXT_TOKENS,
     OPT_OMIT,
     OPT_EXTRA,
     OPT_MISSHAPE,
@@ -90,6 +96,8 @@ static const struct option other_options[] = {
     {"shards", required_argument, NULL, OPT_SHARDS},
     {"sparse", no_argument, NULL, OPT_SPARSE},
     {"seed", required_argument, NULL, OPT_SEED},
+    {"text", required_argument, NULL, OPT_TEXT},
+    {"text-tokens", required_argument, NULL, OPT_TEXT_TOKENS},
     {"omit", required_argument, NULL, OPT_OMIT},
     {"extra", required_argument, NULL, OPT_EXTRA},
     {"misshape", required_argument, NULL, OPT_MISSHAPE},
@@ -111,6 +119,8 @@ struct request {
     const char *pre;
     const char *vocab_from;
     const char *template_from;
+    const char *text;
+    uint32_t text_tokens;
     const char *out;
     uint32_t shards;
     bool sparse;
@@ -182,6 +192,8 @@ static int parse_value(struct request *r, int option, const char *value, struct 
         return parse_type(&r->formats.experts, value, e);
     case OPT_SHARDS:
         return parse_u32(value, 1, UINT16_MAX, &r->shards, e);
+    case OPT_TEXT_TOKENS:
+        return parse_u32(value, 1, 1u << 20, &r->text_tokens, e);
     case OPT_SIZE:
         return str_parse_size(value, &r->size_bytes, e);
     case OPT_SEED:
@@ -228,6 +240,7 @@ static const char **text_place(struct request *r, int option)
         {OPT_PRE, &r->pre},
         {OPT_VOCAB_FROM, &r->vocab_from},
         {OPT_TEMPLATE_FROM, &r->template_from},
+        {OPT_TEXT, &r->text},
         {OPT_OMIT, &d->omit},
         {OPT_EXTRA, &d->extra},
         {OPT_MISSHAPE, &d->misshape},
@@ -344,6 +357,21 @@ static void print_summary(const struct request *r, const struct model_size *size
     printf("\n");
 }
 
+static bool has_topics(const struct spec *s)
+{
+    return s->n_topics != SPEC_UNSET && s->n_topics > 0;
+}
+
+static int write_text(const struct request *r, struct error *e)
+{
+    struct topics t = {0};
+    int rc = topics_open(&t, r->spec.n_topics, r->spec.n_vocab, r->seed, e);
+    if (rc == 0)
+        rc = topics_write_text(&t, r->text, r->text_tokens, e);
+    topics_close(&t);
+    return rc;
+}
+
 static int make(struct request *r, struct error *e)
 {
     int rc = choose_dimensions(r, e);
@@ -356,6 +384,8 @@ static int make(struct request *r, struct error *e)
     if (rc == 0)
         rc = write_model(w, r, e);
     gguf_writer_free(w);
+    if (rc == 0 && r->text)
+        rc = write_text(r, e);
     if (rc == 0)
         print_summary(r, &size);
     return rc;
@@ -364,7 +394,7 @@ static int make(struct request *r, struct error *e)
 int main(int argc, char **argv)
 {
     struct error e = {0};
-    struct request r = {.tied = -1, .yarn = -1, .seed = 1};
+    struct request r = {.tied = -1, .yarn = -1, .seed = 1, .text_tokens = 4608};
     if (argc == 2 && strcmp(argv[1], "--help") == 0)
         return fputs(usage, stdout) < 0;
     r.formats.trunk = quant_by_name("F32");
@@ -372,6 +402,7 @@ int main(int argc, char **argv)
     int rc = parse_command_line(&r, argc, argv, &e);
     if (rc == 0) {
         r.formats.experts = r.formats.experts ? r.formats.experts : r.formats.trunk;
+        r.formats.embedding = has_topics(&r.spec) ? quant_by_name("F16") : r.formats.trunk;
         rc = make(&r, &e);
     }
     if (rc == 0)

@@ -344,3 +344,87 @@ TEST(mkmodel_writes_holes)
     CHECK(st.st_size > (off_t)1 << 30 && st.st_blocks < 1 << 12);
     gguf_close(g);
 }
+
+static void read_embedding(const struct gguf *g, float *out, size_t n)
+{
+    struct error e = {0};
+    struct file f;
+    const struct gguf_tensor *t = gguf_tensor_find(g, "token_embd.weight");
+    CHECK(t && t->quant == quant_by_name("F16") && t->ne[0] * t->ne[1] == n);
+    uint8_t *bytes = mem_alloc((size_t)t->bytes);
+    CHECK(bytes);
+    CHECK_OK(file_open(&f, gguf_shard_path(g, t->shard), &e), &e);
+    CHECK_OK(file_read_at(&f, bytes, (size_t)t->bytes, t->offset, &e), &e);
+    t->quant->decode(bytes, out, n);
+    file_close(&f);
+    mem_free(bytes);
+}
+
+static double cosine(const float *a, const float *b, size_t n)
+{
+    double ab = 0, aa = 0, bb = 0;
+    for (size_t i = 0; i < n; i++) {
+        ab += (double)a[i] * (double)b[i];
+        aa += (double)a[i] * (double)a[i];
+        bb += (double)b[i] * (double)b[i];
+    }
+    return ab / sqrt(aa * bb);
+}
+
+/* 4 topics of 1024 / 4 tokens, 4 values of each trait: id 0 and 1 differ in one of four traits. */
+TEST(mkmodel_tokens_of_a_topic_are_kin)
+{
+    enum { VOCAB = 1024, WIDTH = 256 };
+    float *x = mem_array((size_t)VOCAB * WIDTH, sizeof(*x));
+    CHECK_INT(mkmodel("--arch qwen3 --type Q4_K --topics 4 -o a.gguf"), 0);
+    struct gguf *g = open_model("a.gguf");
+    CHECK(x);
+    read_embedding(g, x, (size_t)VOCAB * WIDTH);
+    const float *first = x, *near = x + WIDTH, *far = x + 255 * WIDTH, *other = x + 256 * WIDTH;
+    CHECK(fabs(cosine(first, near, WIDTH) - (0.4 + 0.6 * 0.75)) < 0.15);
+    CHECK(fabs(cosine(first, far, WIDTH) - (0.4)) < 0.2);
+    CHECK(fabs(cosine(first, other, WIDTH) - (0.0)) < 0.2);
+    gguf_close(g);
+    mem_free(x);
+}
+
+/* The text is the same again, stays in the vocabulary, and mostly in a topic. */
+TEST(mkmodel_writes_a_text_of_its_topics)
+{
+    uint8_t digest[2][32];
+    struct error e = {0};
+    struct buf text;
+    CHECK_INT(mkmodel("--arch qwen3 --topics 4 --text a.ids --text-tokens 500 -o a.gguf"), 0);
+    CHECK_INT(mkmodel("--arch qwen3 --topics 4 --text b.ids --text-tokens 500 -o b.gguf"), 0);
+    hash_file("a.ids", digest[0]);
+    hash_file("b.ids", digest[1]);
+    CHECK(memcmp(digest[0], digest[1], 32) == 0);
+    buf_init(&text, 1 << 20);
+    CHECK_OK(file_read_all("a.ids", 1 << 20, &text, &e), &e);
+    int n = 0, changes = 0;
+    long last = -1;
+    for (char *at = text.ptr; *at && *at != '\n'; n++) {
+        const long id = strtol(at, &at, 10);
+        CHECK(id >= 0 && id < 1024);
+        changes += last >= 0 && id / 256 != last / 256;
+        last = id;
+        at += *at == ',';
+    }
+    CHECK_INT(n, 500);
+    CHECK(changes <= 4);
+    buf_release(&text);
+    CHECK(mkmodel("--arch qwen3 --topics 1000 -o a.gguf") != 0); /* a token each */
+    CHECK(mkmodel("--arch qwen3 --text a.ids -o a.gguf") != 0);
+}
+
+/* --size with a width: as many layers as it takes. */
+TEST(mkmodel_makes_up_a_size_with_layers)
+{
+    CHECK_INT(mkmodel("--arch kimi-k3 --type Q8_0 --embd 256 --size 40M -o a.gguf"), 0);
+    struct gguf *g = open_model("a.gguf");
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < gguf_n_tensors(g); i++)
+        bytes += gguf_tensor_at(g, i)->bytes;
+    CHECK(bytes > 37u << 20 && bytes <= 40u << 20);
+    gguf_close(g);
+}

@@ -36,6 +36,13 @@ struct model_size model_size(const struct model_arch *a, const struct spec *s,
     return c.size;
 }
 
+/* The layers a model has at least: with experts, one that has them. */
+static uint32_t fewest_layers(const struct spec *defaults, const struct spec *s)
+{
+    const uint32_t dense = pick(s->dense_lead, defaults->dense_lead);
+    return MAX_OF(dense + 1, 2u);
+}
+
 /* The proportions of real models of that width; what was given stays. */
 static struct spec shape_of_width(const struct model_arch *a, const struct spec *given,
                                   uint32_t n_embd)
@@ -60,7 +67,9 @@ static struct spec shape_of_width(const struct model_arch *a, const struct spec 
     s.n_ff = pick(s.n_ff, ALIGN_UP(s.n_embd * 8 / 3, 256u));
     s.latent = pick(s.latent, d->latent > 0 ? ALIGN_UP(s.n_embd / 2, 256u) : 0);
     s.expert_ff = pick(s.expert_ff, d->expert_ff > 0 ? ALIGN_UP(s.n_embd * 3 / 8, 256u) : 0);
-    s.n_layers = pick(s.n_layers, MAX_OF(s.n_embd / 128, MAX_OF(d->dense_lead + 1, 2u)));
+    s.n_layers = pick(s.n_layers, given->n_embd != SPEC_UNSET
+                                      ? fewest_layers(d, &s)
+                                      : MAX_OF(s.n_embd / 128, fewest_layers(d, &s)));
     return s;
 }
 
@@ -82,8 +91,11 @@ int model_scale(const struct model_arch *a, struct spec *s, const struct formats
         struct spec taller = shape;
         taller.n_layers++;
         uint64_t layer = model_size(a, &taller, wanted).bytes - base;
-        if (s->n_layers == SPEC_UNSET) /* more layers for what is left */
-            shape.n_layers += (uint32_t)MIN_OF((bytes - base) / layer, (uint64_t)shape.n_layers);
+        /* More layers for what is left; of a width that was given, as many as it takes. */
+        const uint32_t most = s->n_embd != SPEC_UNSET ? SPEC_LAYERS_MAX : 2 * shape.n_layers;
+        if (s->n_layers == SPEC_UNSET)
+            shape.n_layers +=
+                (uint32_t)MIN_OF((bytes - base) / layer, (uint64_t)most - shape.n_layers);
         best = shape;
         best_bytes = base;
     }

@@ -4,6 +4,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "tools/model/topics.h"
+
 #define DIMENSION(text, member, smallest, largest)                                                 \
     {                                                                                              \
         .option = text, .field = offsetof(struct spec, member), .min = smallest, .max = largest    \
@@ -36,6 +38,7 @@ const struct spec_dimension spec_dimensions[SPEC_DIMENSIONS] = {
     DIMENSION("mla-every", mla_every, 1, SPEC_LAYERS_MAX),
     DIMENSION("res-block", res_block, 1, SPEC_LAYERS_MAX),
     DIMENSION("yarn-ctx", yarn_ctx, 1, 1 << 24),
+    DIMENSION("topics", n_topics, 0, TOPICS_MAX),
 };
 
 uint32_t spec_u32(const struct spec *s, size_t field)

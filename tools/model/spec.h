@@ -38,6 +38,7 @@ struct spec {
     uint32_t kda_dim, conv, mla_every, res_block;
     uint32_t gating; /* 1 softmax, 2 sigmoid */
     uint32_t yarn_ctx;
+    uint32_t n_topics; /* of the vocabulary (topics.h); 0: embeddings have nothing in common */
     float rms_eps, freq_base, expert_scale, gate_bound, situ_beta, situ_linear_beta;
     float yarn_factor, yarn_log;
     bool renormalise;
@@ -139,7 +140,7 @@ struct spec_dimension {
     size_t field;
     uint32_t min, max;
 };
-enum { SPEC_DIMENSIONS = 26 };
+enum { SPEC_DIMENSIONS = 27 };
 extern const struct spec_dimension spec_dimensions[SPEC_DIMENSIONS];
 uint32_t spec_u32(const struct spec *s, size_t field);
 void spec_set_u32(struct spec *s, size_t field, uint32_t value);
@@ -152,9 +153,9 @@ void spec_init(struct spec *s);
 int spec_complete(const struct spec *defaults, struct spec *s, const char *mla_layers,
                   struct error *e);
 
-/* The formats asked for. */
+/* The formats asked for; the embedding's is what can be written of it. */
 struct formats {
-    const struct quant *trunk, *experts;
+    const struct quant *trunk, *experts, *embedding;
 };
 
 /* Calls visit for each tensor in file order; stops at the first error. */

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/rng.h"
 #include "tools/model/spec.h"
+#include "tools/model/topics.h"
 
 enum { NAME_BYTES = 64, CHUNK_BYTES = 1 << 20 };
 
@@ -69,7 +70,9 @@ const struct quant *model_tensor_quant(const struct tensor_row *row, const struc
     };
     if (row->fill != FILL_MATRIX && row->fill != FILL_EMBEDDING && row->fill != FILL_EXPERTS)
         return quant_by_name("F32");
-    const struct quant *q = row->fill == FILL_EXPERTS ? wanted->experts : wanted->trunk;
+    const struct quant *q = row->fill == FILL_EXPERTS     ? wanted->experts
+                            : row->fill == FILL_EMBEDDING ? wanted->embedding
+                                                          : wanted->trunk;
     for (size_t i = 0; i < ARRAY_LEN(fallback); i++) {
         if (columns % q->block_elems != 0 && strcmp(q->name, fallback[i][0]) == 0)
             q = quant_by_name(fallback[i][1]);
@@ -243,6 +246,28 @@ static int write_blocks(struct weights_context *c, const struct quant *q, float 
     return rc;
 }
 
+/* Embeddings of tokens that are kin, as F16: nothing here encodes other formats. */
+static int write_topics(struct weights_context *c, const uint64_t ne[4], struct error *e)
+{
+    const uint32_t n_embd = (uint32_t)ne[0];
+    struct topics t;
+    float *row = mem_array(n_embd, sizeof(*row));
+    int rc = row ? topics_open(&t, c->spec->n_topics, (uint32_t)ne[1], c->seed, e)
+                 : error_set(e, ERROR_NOMEM, "no memory for an embedding");
+    for (uint32_t id = 0; rc == 0 && id < ne[1]; id++) {
+        uint16_t *out = (uint16_t *)(void *)c->chunk;
+        rc = topics_embed(&t, id, n_embd, row, e);
+        for (uint32_t i = 0; rc == 0 && i < n_embd; i++)
+            out[i] = quant_f32_to_f16(TOPICS_RMS * row[i]);
+        if (rc == 0)
+            rc = put_chunk(c, n_embd * sizeof(*out), e);
+    }
+    if (row)
+        topics_close(&t);
+    mem_free(row);
+    return rc;
+}
+
 static int write_tensor(void *context, const struct tensor_row *row, const char *name,
                         const uint64_t ne[4], uint32_t n_dims, struct error *e)
 {
@@ -259,6 +284,8 @@ static int write_tensor(void *context, const struct tensor_row *row, const char 
         const struct draw d = draw_of(row, ne, gain, seed);
         return write_vector(c, &d, n, e);
     }
+    if (row->fill == FILL_EMBEDDING && c->spec->n_topics > 0)
+        return write_topics(c, ne, e);
     const uint32_t fan_in =
         row->fan_in != DIM_NONE ? spec_u32(c->spec, row->fan_in - 1) : (uint32_t)ne[0];
     const float rms = row->fill == FILL_EMBEDDING ? gain : gain / sqrtf((float)fan_in);
