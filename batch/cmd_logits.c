@@ -5,33 +5,7 @@
 #include "base/file.h"
 #include "batch/command.h"
 #include "batch/model_options.h"
-
-#define MAX_IDS_BYTES (64u << 20)
-
-/* "1,2,3" as int32_t, appended. */
-static int parse_ids(const char *text, struct buf *ids, struct error *e)
-{
-    for (const char *at = text;;) {
-        char number[16];
-        const size_t n = strcspn(at, ",");
-        int64_t value = 0;
-        if (n >= sizeof(number))
-            return error_set(e, ERROR_USAGE, "--tokens: '%.20s' is no token id", at);
-        memcpy(number, at, n);
-        number[n] = '\0';
-        int rc = str_parse_int(number, 0, INT32_MAX, &value, e);
-        if (rc < 0) {
-            error_wrap(e, "--tokens");
-            return -ERROR_USAGE;
-        }
-        const int32_t id = (int32_t)value;
-        if (buf_append(ids, &id, sizeof(id)) < 0)
-            return buf_check(ids, "--tokens", e);
-        if (at[n] == '\0')
-            return 0;
-        at += n + 1;
-    }
-}
+#include "batch/token_ids.h"
 
 struct sink {
     struct file_replace file;
@@ -76,13 +50,13 @@ static int run(struct command_context *c, struct error *e)
     struct engine_options o;
     struct engine *en = NULL;
     struct buf ids;
-    buf_init(&ids, MAX_IDS_BYTES);
+    buf_init(&ids, TOKEN_IDS_MAX_BYTES);
     int rc = model_options_read(&o, c->options, NULL, e);
     if (rc == 0 &&
         (!option_text(c->options, OPTION_TOKENS) || !option_text(c->options, OPTION_OUT)))
         rc = error_set(e, ERROR_USAGE, "give the token ids with --tokens and a file with -o");
     if (rc == 0)
-        rc = parse_ids(option_text(c->options, OPTION_TOKENS), &ids, e);
+        rc = token_ids_parse(option_text(c->options, OPTION_TOKENS), &ids, e);
     if (rc == 0)
         rc = model_ledger_new(&o.ledger, c->options, e);
     if (rc < 0)

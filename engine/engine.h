@@ -44,6 +44,8 @@ struct engine_options {
     bool exact;
     bool headers_only; /* directory, tokenizer and plan; no weights: submit and score are refused */
     bool no_tokenizer; /* for models without a vocabulary: logits only */
+    /* Which experts steps want goes into that file (engine/experts/trace.h) at engine_trace; NULL: no. */
+    const char *trace_path;
     /*
      * Called between layers and reads of long work; true stops it with ERROR_INTERRUPTED. It may ask for
      * engine_step and engine_counters, and for nothing else.
@@ -291,12 +293,15 @@ int engine_restore(struct engine *en, uint64_t tag, const char *path, uint32_t *
 
 /*
  * Token ids to logits, for checking against a reference: calls row(context, position, logits, n_vocab)
- * for the last `last` positions (0: all), in order. Rows are independent of chunking.
+ * for the last `last` positions (0: all), in order; row NULL: of none. Rows are independent of chunking.
  */
 typedef int engine_row_fn(void *context, uint32_t position, const float *logits, uint32_t n_vocab,
                           struct error *e);
 int engine_score(struct engine *en, const int32_t *ids, size_t n, size_t last, engine_row_fn *row,
                  void *context, struct error *e);
+
+/* Ends the record of trace_path: the file is there, whole, or not at all. Without it there is none. */
+int engine_trace(struct engine *en, struct error *e);
 
 struct engine_counters {
     uint64_t steps, rows, prompt_tokens, decode_tokens, bytes_read;

@@ -14,6 +14,7 @@
 #include "engine/chat/chat.h"
 #include "engine/engine.h"
 #include "engine/experts/io.h"
+#include "engine/experts/trace.h"
 #include "engine/gguf/gguf.h"
 #include "engine/kernels/kernels.h"
 #include "engine/kv/kv.h"
@@ -55,6 +56,7 @@ struct engine {
     struct error io_why; /* why not another way */
     const struct expert_policy *expert_policy;
     struct expert_store *experts; /* NULL: the model has none */
+    struct trace_writer *trace;   /* NULL: nobody wants to know which experts are used */
     struct trunk *trunk;          /* NULL: every layer stays */
     struct kv_pool *kv;
     struct forward *forward;
@@ -105,6 +107,11 @@ void scheduler_drop(struct engine *en, struct sequence *s);
  * at least one of a prompt when there is any. Sets n_rows of each; returns their sum.
  */
 uint32_t scheduler_share(struct sequence *const *running, uint32_t n_running, uint32_t chunk);
+
+/* visits.c */
+/* Begins the record that was asked for, if any. */
+int visits_open(struct engine *en, struct error *e);
+void visits_add(void *engine, uint32_t layer, uint32_t n_rows, const uint32_t *ids, uint32_t n);
 
 /* fingerprint.c */
 int engine_fingerprint(struct engine *en, struct error *e);

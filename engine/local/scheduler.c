@@ -74,6 +74,10 @@ int scheduler_open(struct engine *en, struct error *e)
                                 &en->experts, e);
     o.experts = en->experts;
     if (rc == 0)
+        rc = visits_open(en, e);
+    o.visited = en->trace ? visits_add : NULL;
+    o.visited_context = en;
+    if (rc == 0)
         rc = trunk_open(&en->trunk, &en->model, en->ledger, e);
     o.trunk = en->trunk;
     if (rc == 0)
@@ -129,6 +133,7 @@ void scheduler_close(struct engine *en)
         ledger_return(en->ledger, LEDGER_STATE, en->text_reserved);
     forward_free(en->forward);
     trunk_close(en->trunk);
+    trace_abort(en->trace);
     experts_close(en->experts);
     kv_pool_free(en->kv);
 }

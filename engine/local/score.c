@@ -66,12 +66,13 @@ int engine_score(struct engine *en, const int32_t *ids, size_t n, size_t last, e
             return error_set(e, ERROR_INVALID, "token %zu is %" PRId32 ", the vocabulary has %u", i,
                              ids[i], en->model.hp.n_vocab);
     }
+    const size_t wanted_rows = last == 0 ? n : MIN_OF(last, n);
     struct score s = {.en = en,
                       .ids = ids,
                       .n = (uint32_t)n,
                       .row = row,
                       .context = context,
-                      .first_wanted = last == 0 || last > n ? 0 : (uint32_t)(n - last),
+                      .first_wanted = row ? (uint32_t)(n - wanted_rows) : (uint32_t)n,
                       .max_logits = en->plan.logits,
                       .slot = kv_reserve(en->kv, (uint32_t)n)};
     if (s.slot < 0)

@@ -43,6 +43,10 @@ struct forward_options {
     uint32_t max_logits; /* rows of a step that may want logits */
     bool (*interrupted)(void *context);
     void *interrupted_context;
+    /* The experts [n] that a step's rows want of a layer, ascending, before it visits them; NULL: nobody. */
+    void (*visited)(void *context, uint32_t layer, uint32_t n_rows, const uint32_t *ids,
+                    uint32_t n);
+    void *visited_context;
     /* For tests: intermediate results as they come, [n_rows][n_cols]; NULL: none. */
     void (*trace)(void *context, const char *name, uint32_t layer, const float *x, size_t n_cols,
                   uint32_t n_rows);

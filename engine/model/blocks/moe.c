@@ -173,6 +173,21 @@ static void sort_pairs(struct moe *moe, uint32_t n, uint32_t n_experts)
         moe->pairs[at[moe->routes[p].expert]++] = p;
 }
 
+/* After sort_pairs counts are the ends of the experts' pairs; nobody needs them any more. */
+static void tell_visited(struct forward *f, uint32_t il, uint32_t n_rows)
+{
+    uint32_t *ids = f->moe.counts, n = 0, before = 0;
+    if (!f->o.visited)
+        return;
+    for (uint32_t e = 0; e < f->hp->n_experts; e++) {
+        const uint32_t end = f->moe.counts[e];
+        if (end > before)
+            ids[n++] = e;
+        before = end;
+    }
+    f->o.visited(f->o.visited_context, il, n_rows, ids, n);
+}
+
 /*
  * Pairs [0, n) of one batch and the experts they want. An expert's pairs are not cut unless they alone
  * are more than a batch.
@@ -383,6 +398,7 @@ int moe_visit(struct forward *f, uint32_t il, uint32_t n_rows, struct error *e)
     struct moe_batch *b = &f->moe.batches[0], *next = &f->moe.batches[1];
     int rc = 0;
     sort_pairs(&f->moe, n, hp->n_experts);
+    tell_visited(f, il, n_rows);
     begin_batch(b, f, il, 0, n);
     for (uint32_t done = 0; rc == 0 && done < n;) {
         rc = run_batch(b, next, il, n, e);
