@@ -147,8 +147,8 @@ static uint64_t share_of(const struct engine_plan *ours, const struct engine_pla
  */
 static int set_aside(struct evaluation *v, uint64_t *ret, struct error *e)
 {
-    struct engine_plan ours, other;
-    struct engine_info info;
+    struct engine_plan ours = {0}, other = {0};
+    struct engine_info info = {0};
     uint64_t limit = ledger_limit(v->ledger), text = 0;
     int rc = plan_of(v, v->o->engine.model_path, &ours, &info, e);
     if (rc == 0)
