@@ -123,9 +123,9 @@ static void make_ids(int32_t *ids, uint32_t n, uint32_t n_vocab)
         ids[i] = (int32_t)(rng_u64(17, i) % n_vocab);
 }
 
-/* n rows in one step with that many slots; the last one's logits, and the experts' counters. */
-static float *run_span(const char *path, uint32_t n, uint64_t n_slots, struct seen *seen,
-                       struct expert_counters *ret)
+/* n rows in steps of `span` with that many slots; the last one's logits, and the experts' counters. */
+static float *run_span(const char *path, uint32_t n, uint32_t span, uint64_t n_slots,
+                       struct seen *seen, struct expert_counters *ret)
 {
     struct step_kit k;
     struct error e = {0};
@@ -145,7 +145,8 @@ static float *run_span(const char *path, uint32_t n, uint64_t n_slots, struct se
     const int slot = kv_reserve(k.kv, n);
     for (uint32_t i = 0; i < n; i++)
         rows[i] = (struct step_row){ids[i], i, slot, i + 1 == n};
-    CHECK_OK(forward_step(k.forward, rows, n, &e), &e);
+    for (uint32_t at = 0; at < n; at += span)
+        CHECK_OK(forward_step(k.forward, rows + at, MIN_OF(span, n - at), &e), &e);
     memcpy(kept, forward_logits(k.forward, 0), n_vocab * sizeof(*kept));
     experts_counters(k.experts, ret);
     kv_release(k.kv, slot);
@@ -174,7 +175,7 @@ TEST(span_reads_each_expert_once_at_the_smallest_budget)
     struct engine_counters c;
     struct engine_plan p;
     many_experts(path);
-    float *want = run_span(path, SPAN, 0, seen, &ample);
+    float *want = run_span(path, SPAN, SPAN, 0, seen, &ample);
     const uint64_t distinct = count_distinct(seen);
     CHECK_INT(ample.misses, distinct);
     struct kit_engine k = {0};
@@ -203,7 +204,7 @@ TEST(span_reads_each_expert_once_at_the_smallest_budget)
 /* Few experts for many rows: each is wanted by more pairs than go through at once. */
 TEST(span_reads_once_an_expert_that_many_rows_want)
 {
-    static const uint64_t n_slots[] = {1, 2, 3};
+    static const uint64_t n_slots[] = {1, 2, 3, 0};
     char path[4096];
     struct seen *seen = mem_zalloc(sizeof(*seen));
     struct expert_counters ample, few;
@@ -211,11 +212,12 @@ TEST(span_reads_once_an_expert_that_many_rows_want)
                    "--arch qwen3moe --layers 3 --ctx 1024 --embd 64 --experts 4 --used 2 "
                    "--expert-ff 64 --vocab 300 --type Q8_0",
                    path);
-    float *want = run_span(path, 700, 0, seen, &ample);
+    float *want = run_span(path, 700, 100, 0, seen, &ample);
     CHECK_INT(ample.misses, count_distinct(seen));
     for (size_t i = 0; i < ARRAY_LEN(n_slots); i++) {
-        float *got = run_span(path, 700, n_slots[i], seen, &few);
+        float *got = run_span(path, 700, 700, n_slots[i], seen, &few);
         CHECK_INT(few.misses, ample.misses);
+        CHECK_INT(few.hits, 0);
         CHECK(memcmp(got, want, 300 * sizeof(*got)) == 0);
         mem_free(got);
     }

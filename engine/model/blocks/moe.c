@@ -3,7 +3,8 @@
  * all rows of the step, and what is left for a block of rows.
  *
  * The visit takes every chosen expert once. Its (row, expert) pairs, sorted by expert and row, go through
- * in batches that fit the scratch; while one is computed the experts of the next are read. Within a
+ * in batches that fit the scratch (one expert that more rows want is a batch by itself, in pieces); while
+ * one is computed the experts of the next are read. Within a
  * batch experts are served as they come from the store, residents first. Outputs are cut over threads,
  * for all experts that are ready alike, so an expert of many rows holds up no one; when the batch is
  * whole, the results are added to a row in ascending id, each element by one thread. So what a row gets
@@ -31,7 +32,7 @@ struct moe_batch {
     const struct layer *layer;
     uint32_t from;         /* of the step's sorted pairs */
     const uint32_t *pairs; /* [n] row * n_experts_used + rank */
-    uint32_t n, n_groups;
+    uint32_t n, n_groups;  /* n > BATCH_PAIRS: one group */
     struct expert_visit visit;
     uint32_t n_ready, n_served; /* experts in view; and all so far */
     bool complete;              /* with those in view, every expert of the batch */
@@ -188,10 +189,7 @@ static void tell_visited(struct forward *f, uint32_t il, uint32_t n_rows)
     f->o.visited(f->o.visited_context, il, n_rows, ids, n);
 }
 
-/*
- * Pairs [0, n) of one batch and the experts they want. An expert's pairs are not cut unless they alone
- * are more than a batch.
- */
+/* Of pairs [0, n), those of the next batch: never a part of an expert's. */
 static uint32_t batch_length(const struct moe *moe, const uint32_t *pairs, uint32_t n)
 {
     if (n <= BATCH_PAIRS)
@@ -200,7 +198,11 @@ static uint32_t batch_length(const struct moe *moe, const uint32_t *pairs, uint3
     uint32_t length = BATCH_PAIRS;
     while (length > 0 && moe->routes[pairs[length - 1]].expert == next)
         length--;
-    return length > 0 ? length : BATCH_PAIRS;
+    if (length > 0)
+        return length;
+    while (length < n && moe->routes[pairs[length]].expert == next)
+        length++;
+    return length;
 }
 
 static void find_groups(struct moe_batch *b)
@@ -350,6 +352,28 @@ static void down_range(void *context, size_t first, size_t last, int thread)
     }
 }
 
+static void compute(struct moe_batch *b, uint32_t n_pairs)
+{
+    parallel_for((size_t)2 * b->f->hp->expert_ff, GRAIN, gate_up_range, b);
+    for_rows(n_pairs, hidden_range, b);
+    parallel_for(expert_width(b->f->hp), GRAIN, down_range, b);
+}
+
+/* One expert, more pairs than the scratch holds. */
+static void compute_pieces(struct moe_batch *b)
+{
+    const uint32_t *all = b->pairs;
+    const uint32_t n = b->n;
+    for (uint32_t at = 0; at < n; at += b->n) {
+        b->pairs = all + at;
+        b->n = b->group[0].n = MIN_OF(n - at, (uint32_t)BATCH_PAIRS);
+        for_rows(b->n, input_range, b);
+        compute(b, b->n);
+    }
+    b->pairs = all;
+    b->n = n;
+}
+
 /* What the experts in b->view give for their pairs. */
 static void serve(struct moe_batch *b)
 {
@@ -361,9 +385,10 @@ static void serve(struct moe_batch *b)
     }
     b->n_served += b->n_ready;
     b->complete = b->n_served == b->n_groups;
-    parallel_for((size_t)2 * b->f->hp->expert_ff, GRAIN, gate_up_range, b);
-    for_rows(n_pairs, hidden_range, b);
-    parallel_for(expert_width(b->f->hp), GRAIN, down_range, b);
+    if (b->n > BATCH_PAIRS)
+        compute_pieces(b);
+    else
+        compute(b, n_pairs);
 }
 
 /*
@@ -377,7 +402,8 @@ static int run_batch(struct moe_batch *b, struct moe_batch *next, uint32_t il, u
     bool begun = after == n;
     int rc = 0;
     b->n_served = 0;
-    for_rows(b->n, input_range, b);
+    if (b->n <= BATCH_PAIRS)
+        for_rows(b->n, input_range, b);
     while (rc == 0 && b->n_served < b->n_groups) {
         rc = experts_next(&b->visit, b->view, &b->n_ready, e);
         if (rc == 0 && !begun && experts_started(&b->visit)) {
