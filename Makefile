@@ -97,7 +97,7 @@ BATCH_LIB_OBJ := $(filter-out $(B)/batch/main.o,$(call obj,$(BATCH_SRC)))
 TOOLS := $(patsubst tools/%.c,$(B)/tools/%,$(TOOL_SRC))
 BENCHES := $(patsubst bench/%.c,$(B)/bench/%,$(BENCH_SRC))
 
-.PHONY: all help demo test test-long test-aarch64 cli-test asan ubsan tsan lint fuzz bench bench-peer bench-kernels eval-peer install clean deps tests tools benches fuzzers
+.PHONY: all help demo test test-long test-aarch64 cli-test asan ubsan tsan lint fuzz bench bench-peer bench-kernels bench-replay eval-peer install clean deps tests tools benches fuzzers
 all: $(if $(CROSS),$(B)/nocturne,build/nocturne) ## build the portable release binary, build/nocturne [ARCH=aarch64: build/aarch64/nocturne]
 
 build/nocturne: $(B)/nocturne
@@ -185,6 +185,9 @@ bench: benches ## build the benchmarks and run the tokens/s one [MODEL=file.gguf
 
 bench-kernels: $(B)/bench/kernels ## bytes and operations a second of every kernel and ISA, as CSV [ARGS="--threads 1 --isa avx2 --format Q4_K"]
 	@$(B)/bench/kernels $(ARGS)
+
+bench-replay: $(B)/bench/replay ## what each --expert-policy would read, and the optimum, as CSV [TRACE=file of nocturne trace] [ARGS=--cost]
+	@$(B)/bench/replay $(TRACE) $(ARGS)
 
 bench-models: $(B)/tools/mkmodel ## write the 1 GB models of bench-peer MODELS=all to $BENCH_MODELS (~/.cache/nocturne/bench)
 	@sh bench/models.sh $(B)/tools/mkmodel
