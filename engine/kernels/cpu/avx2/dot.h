@@ -13,6 +13,7 @@
 
 #define DOT_TILE 4      /* activation rows that fit the registers with four words of codes */
 #define DOT_WORDS 4     /* words of codes that have one scale, at most: eight would not fit */
+#define DOT_BY_ROW 0    /* no row_k4.h: it was slower */
 #define DOT_I8_OFFSET 0 /* that dot_keep adds to signed codes */
 
 VEC_INLINE vec dot_keep(enum codes codes, vec w)

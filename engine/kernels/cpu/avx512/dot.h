@@ -12,6 +12,7 @@
 
 #define DOT_TILE 8
 #define DOT_WORDS 8
+#define DOT_BY_ROW 1 /* row_k4.h is there */
 #define DOT_I8_OFFSET 128
 
 VEC_INLINE vec dot_keep(enum codes codes, vec w)

@@ -8,6 +8,7 @@
 
 #define DOT_TILE 4
 #define DOT_WORDS 8
+#define DOT_BY_ROW 0    /* no row_k4.h */
 #define DOT_I8_OFFSET 0 /* both factors are signed */
 
 VEC_INLINE vec dot_keep(enum codes codes, vec w)

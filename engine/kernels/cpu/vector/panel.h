@@ -62,6 +62,7 @@ struct opened {
     const int8_t *x;
     const struct act_q8k *super; /* whose codes x are, of super-blocks */
     vec sum;                     /* of the products so far; of super-blocks, times their scales */
+    vec mins;                    /* sums: of minima times sums of the activation */
     vec dot[8];                  /* wide: of 32 columns each, without scales */
     struct panel_ahead ahead;
     vec part[4]; /* pieces: dot_piece of rows i, 4 + i .. */
@@ -80,7 +81,7 @@ struct panel_format {
     int offset;   /* q - offset is the code */
     bool has_min; /* partner of 32: m; of 256: dmin and minima */
     bool wide;    /* partner of 256: scales are for 32 columns */
-    bool sums;    /* partner of 256: with an activation row, open gives the sum of all products */
+    bool sums;    /* partner of 256: with an activation row, open gives the sums over all columns */
     bool pieces;  /* partner of 32: a code needs no more than the byte at its own place */
     bool halves;  /* partner of 32: m is the scale of the second half; signed codes, no offset */
     size_t block_bytes;
@@ -250,7 +251,17 @@ VEC_INLINE vecf panel_add_halves(struct panel_format f, vecf d, vecf m, const ve
     return vecf_fma(vecf_set(x->d), t, acc);
 }
 
-/* The same for a super-block. */
+/* acc + what a super-block adds, whose products' and minima's sums are these. */
+VEC_INLINE vecf panel_add_sums(struct panel_format f, vecf d, vecf m, vec mins, vec sum,
+                               const struct act_q8k *x, vecf acc)
+{
+    vecf t = vecf_mul(d, vecf_of(sum));
+    if (f.has_min)
+        t = vecf_fnma(m, vecf_of(mins), t);
+    return vecf_fma(vecf_set(x->d), t, acc);
+}
+
+/* The same, from minima and, where there is an offset, sums that have it. */
 VEC_INLINE vecf panel_add_super(struct panel_format f, vecf d, vecf m, const vec mn[8], vec sum,
                                 const struct act_q8k *x, vecf acc)
 {
@@ -259,10 +270,7 @@ VEC_INLINE vecf panel_add_super(struct panel_format f, vecf d, vecf m, const vec
         mins = vec_add32(mins, vec_madd16(vec_spread(x->bsums + 2 * i), mn[i]));
     if (panel_offset(f) != 0)
         sum = vec_sub32(sum, vec_mul32(mins, vec_set32(panel_offset(f))));
-    vecf t = vecf_mul(d, vecf_of(sum));
-    if (f.has_min)
-        t = vecf_fnma(m, vecf_of(mins), t);
-    return vecf_fma(vecf_set(x->d), t, acc);
+    return panel_add_sums(f, d, m, mins, sum, x, acc);
 }
 
 /* A tile of n activation rows whose blocks (of the panel's columns) start at x[0 .. n). */
@@ -374,12 +382,12 @@ VEC_INLINE vecf panel_pass_q8k(struct panel_format f, const uint8_t *const *row,
                        .x = x->q,
                        .super = x,
                        .ahead = *ahead};
-    o.sum = vec_set32(0);
+    o.sum = o.mins = vec_set32(0);
     for (int g = 0; g < 8; g++)
         o.dot[g] = vec_set32(0);
     f.open(row, 0, &o);
     if (f.sums)
-        return vecf_fma(vecf_set(x->d), vecf_mul(o.d, vecf_of(o.sum)), acc);
+        return panel_add_sums(f, o.d, o.m, o.mins, o.sum, x, acc);
     for (int g = 0; g < 8 && f.wide && DOT_WORDS == 8; g++)
         o.sum = vec_add32(o.sum, vec_mul32(o.dot[g], o.sc[2 * g]));
     return panel_add_super(f, o.d, o.m, o.mn, o.sum, x, acc);

@@ -18,16 +18,21 @@ VEC_INLINE void panel_scales_16(const vec sc[4], bool is_signed, struct opened *
 }
 
 /* Six-bit scales and minima of q4_k and q5_k: word h of each has those of groups 4h .. 4h + 3. */
-VEC_INLINE void panel_scales_k4(const vec s[3], struct opened *o)
+VEC_INLINE void panel_unpack_k4(const vec s[3], vec sc[2], vec mn[2])
 {
     const vec six = vec_set8(0x3f);
     const vec top = vec_set8(0x30);
-    vec sc[2];
-    vec mn[2];
     sc[0] = s[0] & six;
     mn[0] = s[1] & six;
     sc[1] = panel_low_nibbles(s[2]) | (vec_srl16(s[0], 2) & top);
     mn[1] = panel_high_nibbles(s[2]) | (vec_srl16(s[1], 2) & top);
+}
+
+VEC_INLINE void panel_scales_k4(const vec s[3], struct opened *o)
+{
+    vec sc[2];
+    vec mn[2];
+    panel_unpack_k4(s, sc, mn);
     for (int g = 0; g < 8; g++) {
         o->sc[2 * g] = dot_scale(sc[g / 4], g % 4);
         o->sc[2 * g + 1] = o->sc[2 * g];

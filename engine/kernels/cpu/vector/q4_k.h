@@ -3,6 +3,9 @@
 #define ENGINE_KERNELS_CPU_VECTOR_Q4_K_H
 
 #include "engine/kernels/cpu/vector/panel_k.h"
+#if DOT_BY_ROW
+#include "engine/kernels/cpu/avx512/row_k4.h"
+#endif
 
 VEC_INLINE void open_q4_k(const uint8_t *const *row, size_t b, struct opened *o)
 {
@@ -10,6 +13,12 @@ VEC_INLINE void open_q4_k(const uint8_t *const *row, size_t b, struct opened *o)
     vec front[4]; /* d and dmin, scales */
     vec_load16(row, 0, front);
     vec_halves(front[0], &o->d, &o->m);
+#if DOT_BY_ROW
+    if (!o->q) {
+        panel_open_k4(row, front + 1, offsetof(struct block_q4_k, qs), 0, o);
+        return;
+    }
+#endif
     panel_scales_k4(front + 1, o);
     for (int i = 0; i < 8; i++) { /* bytes 16i.. of qs: columns 16 * (i % 2).. of two groups */
         vec bytes[4];
@@ -25,6 +34,6 @@ VEC_INLINE void open_q4_k(const uint8_t *const *row, size_t b, struct opened *o)
     }
 }
 
-PANEL_MATMUL(q4_k, ACT_Q8K, .codes = CODES_U4, .has_min = true, .wide = true)
+PANEL_MATMUL(q4_k, ACT_Q8K, .codes = CODES_U4, .has_min = true, .wide = true, .sums = DOT_BY_ROW)
 
 #endif

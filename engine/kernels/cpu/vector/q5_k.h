@@ -3,6 +3,9 @@
 #define ENGINE_KERNELS_CPU_VECTOR_Q5_K_H
 
 #include "engine/kernels/cpu/vector/panel_k.h"
+#if DOT_BY_ROW
+#include "engine/kernels/cpu/avx512/row_k4.h"
+#endif
 
 VEC_INLINE void open_q5_k(const uint8_t *const *row, size_t b, struct opened *o)
 {
@@ -10,6 +13,13 @@ VEC_INLINE void open_q5_k(const uint8_t *const *row, size_t b, struct opened *o)
     vec front[4]; /* d and dmin, scales */
     vec_load16(row, 0, front);
     vec_halves(front[0], &o->d, &o->m);
+#if DOT_BY_ROW
+    if (!o->q) {
+        panel_open_k4(row, front + 1, offsetof(struct block_q5_k, qs),
+                      offsetof(struct block_q5_k, qh), o);
+        return;
+    }
+#endif
     panel_scales_k4(front + 1, o);
     for (int h = 0; h < 2; h++) { /* columns 16h.. of each group */
         vec fifth[4];
@@ -30,6 +40,6 @@ VEC_INLINE void open_q5_k(const uint8_t *const *row, size_t b, struct opened *o)
     }
 }
 
-PANEL_MATMUL(q5_k, ACT_Q8K, .codes = CODES_U5, .has_min = true, .wide = true)
+PANEL_MATMUL(q5_k, ACT_Q8K, .codes = CODES_U5, .has_min = true, .wide = true, .sums = DOT_BY_ROW)
 
 #endif
