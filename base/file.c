@@ -122,20 +122,6 @@ static int64_t written_ns(const struct stat *st)
     return (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
 }
 
-/* What direct reads of it must be whole multiples of: as the file system says, where it does. */
-static uint32_t direct_align(int fd)
-{
-#ifdef STATX_DIOALIGN
-    struct statx x;
-    if (statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &x) == 0 && x.stx_mask & STATX_DIOALIGN) {
-        const uint32_t align = MAX_OF(x.stx_dio_offset_align, x.stx_dio_mem_align);
-        if (align >= 512 && align <= FILE_DIRECT_ALIGN && FILE_DIRECT_ALIGN % align == 0)
-            return align;
-    }
-#endif
-    return FILE_DIRECT_ALIGN;
-}
-
 /* Takes over fd: closed when this fails. */
 static int adopt(struct file *f, int fd, bool direct, const char *path, struct error *e)
 {
@@ -157,7 +143,6 @@ static int adopt(struct file *f, int fd, bool direct, const char *path, struct e
     }
     *f = (struct file){.fd = fd,
                        .direct = direct,
-                       .align = direct ? direct_align(fd) : FILE_DIRECT_ALIGN,
                        .size = (uint64_t)st.st_size,
                        .device = (uint64_t)st.st_dev,
                        .inode = (uint64_t)st.st_ino,
@@ -238,7 +223,7 @@ static int short_read(const char *path, uint64_t offset, uint64_t got, uint64_t 
 
 static size_t block_of(const struct file *f)
 {
-    return f->direct ? f->align : 1;
+    return f->direct ? FILE_DIRECT_ALIGN : 1;
 }
 
 struct file_piece file_span_next(const struct file *f, const struct file_span *s)
@@ -300,18 +285,13 @@ size_t file_direct_span(uint64_t offset, size_t n)
     return (size_t)(ALIGN_UP(offset + n, (uint64_t)FILE_DIRECT_ALIGN) - start);
 }
 
-size_t file_direct_bytes(const struct file *f, uint64_t offset, size_t n)
-{
-    return (size_t)(ALIGN_UP(offset + n, (uint64_t)f->align) - offset / f->align * f->align);
-}
-
 int file_span_begin(struct file_span *s, const struct file *f, void *out, size_t n, uint64_t offset,
                     struct error *e)
 {
-    const uint64_t start = offset / f->align * f->align;
+    const uint64_t start = offset / FILE_DIRECT_ALIGN * FILE_DIRECT_ALIGN;
     assert((uintptr_t)out % FILE_DIRECT_ALIGN == 0);
-    *s = (struct file_span){.out = (char *)out + start % FILE_DIRECT_ALIGN,
-                            .n = file_direct_bytes(f, offset, n),
+    *s = (struct file_span){.out = out,
+                            .n = file_direct_span(offset, n),
                             .skip = (size_t)(offset - start),
                             .enough = (size_t)(offset - start) + n,
                             .start = start,

@@ -27,6 +27,17 @@
 
 struct engine;
 
+/*
+ * A read of one matrix of an expert as it is asked for (bench/io.c replays them). Those of one burst
+ * follow each other without a moment in which none was under way.
+ */
+struct engine_read {
+    uint64_t burst;
+    uint32_t file; /* of those the model is split into */
+    uint64_t offset;
+    size_t bytes;
+};
+
 /* Zero means the default everywhere. */
 struct engine_options {
     const char *model_path;
@@ -55,6 +66,9 @@ struct engine_options {
     /* Progress of the load, in bytes. */
     void (*loading)(void *context, uint64_t done_bytes, uint64_t total_bytes);
     void *loading_context;
+    /* Told of every read of experts, in order, by the thread that calls engine_poll or engine_score. */
+    void (*reading)(void *context, const struct engine_read *r);
+    void *reading_context;
 };
 
 int engine_open(struct engine **ret, const struct engine_options *o, struct error *e);

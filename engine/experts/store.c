@@ -26,6 +26,8 @@ struct expert_store {
     int (*check)(const void *context, uint32_t layer, uint32_t slice, const void *data,
                  struct error *e);
     const void *check_context;
+    void (*reading)(void *context, const struct expert_read *r);
+    void *reading_context;
 
     pthread_mutex_t lock; /* of all below and of the slots' states */
     pthread_cond_t done;  /* a slot is whole, or has failed */
@@ -36,12 +38,31 @@ struct expert_store {
     uint32_t n_new;       /* queued since the readers were told */
     uint32_t n_under_way; /* queued or in flight */
     int64_t busy_since_us;
+    uint64_t n_bursts;
     struct expert_counters counters;
     struct error failure; /* the last one of a read */
     char notice[2 * IO_NOTICE_BYTES];
 };
 
 /* ------------------------------------------------------------------ reading */
+
+static uint64_t place_of(const struct expert_slice *x, uint32_t expert)
+{
+    return x->offset + (uint64_t)expert * x->bytes;
+}
+
+static void tell_reads(struct expert_store *s, uint32_t slot)
+{
+    const struct expert_layer *l = slots_layer(&s->slots, slot);
+    for (uint32_t i = 0; i < l->n_slices; i++) {
+        const struct expert_slice *x = &l->slice[i];
+        const struct expert_read r = {.burst = s->n_bursts - 1,
+                                      .shard = x->shard,
+                                      .offset = place_of(x, s->slots.slot[slot].expert),
+                                      .bytes = x->bytes};
+        s->reading(s->reading_context, &r);
+    }
+}
 
 static void push(struct expert_store *s, uint32_t slot)
 {
@@ -50,11 +71,15 @@ static void push(struct expert_store *s, uint32_t slot)
         assert(s->n_queued < s->cap);
         s->queue[(s->head + s->n_queued++) % s->cap] = (struct read_job){slot, i};
     }
-    if (s->n_under_way == 0)
+    if (s->n_under_way == 0) {
         s->busy_since_us = clock_mono_us();
+        s->n_bursts++;
+    }
     s->n_under_way += n;
     s->n_new += n;
     slots_loading(&s->slots, slot, n);
+    if (s->reading)
+        tell_reads(s, slot);
 }
 
 /* Once for all that was pushed. */
@@ -74,13 +99,12 @@ static bool take_read(void *context, struct io_read *ret)
     if (any) {
         const struct read_job job = s->queue[s->head];
         const struct expert_slice *x = &slots_layer(&s->slots, job.slot)->slice[job.slice];
-        const uint64_t expert = s->slots.slot[job.slot].expert;
         s->head = (s->head + 1) % s->cap;
         s->n_queued--;
         *ret = (struct io_read){.tag = (uint64_t)job.slot << 32 | job.slice,
                                 .file = x->shard,
                                 .extent = job.slot / s->slots.per_extent,
-                                .offset = x->offset + expert * x->bytes,
+                                .offset = place_of(x, s->slots.slot[job.slot].expert),
                                 .bytes = x->bytes,
                                 .out = slots_place(&s->slots, job.slot, job.slice)};
     }
@@ -91,7 +115,7 @@ static bool take_read(void *context, struct io_read *ret)
 static void came_back(struct expert_store *s, const struct io_read *r)
 {
     s->counters.reads++;
-    s->counters.bytes_read += file_direct_bytes(&s->files[r->file], r->offset, r->bytes);
+    s->counters.bytes_read += file_direct_span(r->offset, r->bytes);
     if (--s->n_under_way == 0)
         s->counters.busy_us += (uint64_t)(clock_mono_us() - s->busy_since_us);
 }
@@ -320,6 +344,8 @@ int experts_open(struct expert_store **ret, const struct expert_store_options *o
         s->queue = slots_queue(&s->slots);
         s->check = o->check;
         s->check_context = o->check_context;
+        s->reading = o->reading;
+        s->reading_context = o->reading_context;
         rc = open_files(s, o, e);
     }
     if (rc == 0)

@@ -48,6 +48,14 @@ struct expert_layer {
     } slice[EXPERT_SLICES];
 };
 
+/* Reads that no visit has waited for stand in one burst: between two bursts none was under way. */
+struct expert_read {
+    uint64_t burst;
+    uint32_t shard;
+    uint64_t offset;
+    size_t bytes;
+};
+
 struct expert_store_options {
     struct ledger *ledger;
     const char *io;           /* how to read, as io_open takes it */
@@ -63,6 +71,9 @@ struct expert_store_options {
     /* Whether that is the file it is taken for: called once for each as it is opened. NULL: yes. */
     int (*opened)(const void *context, uint32_t shard, const struct file *f, struct error *e);
     const void *check_context;
+    /* Told of each read as it is asked for, by the thread of the visits. NULL: nobody wants to know. */
+    void (*reading)(void *context, const struct expert_read *r);
+    void *reading_context;
 };
 
 struct expert_store;
@@ -111,7 +122,7 @@ struct expert_counters {
     uint64_t hits;                /* resident when the visit began */
     uint64_t misses;              /* read for a visit */
     uint64_t reads;               /* of a matrix; those that failed too */
-    uint64_t bytes_read;          /* rounded outwards to what direct reads of the file need */
+    uint64_t bytes_read;          /* whole aligned blocks */
     uint64_t busy_us;             /* at least one read was under way */
     uint64_t wait_us;             /* visits stood waiting */
     uint32_t worst_file_failures; /* reads of one file that failed */

@@ -50,6 +50,24 @@ static int open_step(struct engine *en, struct error *e)
     return 0;
 }
 
+static void tell_read(void *context, const struct expert_read *r)
+{
+    const struct engine *en = context;
+    const struct engine_read read = {r->burst, r->shard, r->offset, r->bytes};
+    en->o.reading(en->o.reading_context, &read);
+}
+
+static int open_experts(struct engine *en, struct error *e)
+{
+    const struct model_experts_options o = {.ledger = en->ledger,
+                                            .n_slots = en->plan.expert_slots,
+                                            .io = en->o.io,
+                                            .policy = en->expert_policy,
+                                            .reading = en->o.reading ? tell_read : NULL,
+                                            .reading_context = en};
+    return model_experts_open(&en->model, &o, &en->experts, e);
+}
+
 int scheduler_open(struct engine *en, struct error *e)
 {
     const uint32_t slots = en->plan.slots;
@@ -66,12 +84,7 @@ int scheduler_open(struct engine *en, struct error *e)
                          kv_sequence_bytes(&shape, en->plan.ctx) * slots, slots, en->plan.ctx, e);
     o.kv = en->kv;
     if (rc == 0)
-        rc = model_experts_open(&en->model,
-                                &(struct model_experts_options){.ledger = en->ledger,
-                                                                .n_slots = en->plan.expert_slots,
-                                                                .io = en->o.io,
-                                                                .policy = en->expert_policy},
-                                &en->experts, e);
+        rc = open_experts(en, e);
     o.experts = en->experts;
     if (rc == 0)
         rc = visits_open(en, e);

@@ -164,6 +164,8 @@ struct model_experts_options {
     uint64_t n_slots;                   /* at most one each is taken */
     const char *io;                     /* how to read, as io_open takes it */
     const struct expert_policy *policy; /* NULL: the default */
+    void (*reading)(void *context, const struct expert_read *r); /* as the store's */
+    void *reading_context;
 };
 /* A store over them; *ret NULL: the model has none. */
 int model_experts_open(const struct model *m, const struct model_experts_options *o,

@@ -208,8 +208,7 @@ static void end_try(struct trunk *t, struct place *p)
 static void finish_piece(struct trunk *t, const struct piece *piece, int rc, struct error *e)
 {
     struct place *p = piece->place;
-    t->counters.bytes_read +=
-        file_direct_bytes(&t->files[piece->shard], piece->offset, piece->bytes);
+    t->counters.bytes_read += file_direct_span(piece->offset, piece->bytes);
     if (rc != 0)
         note_failure(p, piece->shard, e);
     if (--p->n_inflight > 0)

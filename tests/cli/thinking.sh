@@ -68,7 +68,7 @@ run = json.load(open(".json"))
 for name in "done failed returned io expert_misses".split():
     print(name, run[name])
 # Three matrices of an expert, each in whole blocks of the file system.
-print(run["reads"] == 3 * run["expert_misses"], run["bytes_read"] % 512,
+print(run["reads"] == 3 * run["expert_misses"], run["bytes_read"] % 4096,
       0 < run["read_wait_ms"] < run["step_ms"])'
 echo "--- a format that does not think"
 nocturne submit -q --batch plain --reasoning on --max-tokens 5 -p z > id

@@ -106,7 +106,7 @@ static uint64_t bytes_of_layers(const struct step_kit *k, uint32_t first, uint32
         const struct trunk_part *part = &k->model.parts[il];
         for (size_t i = part->first; i < part->first + part->n; i++) {
             const struct trunk_run *r = &k->model.runs[i];
-            bytes += file_direct_bytes(&f, r->start, (size_t)(r->end - r->start));
+            bytes += file_direct_span(r->start, (size_t)(r->end - r->start));
         }
     }
     file_close(&f);
