@@ -441,6 +441,7 @@ int file_replace_commit(struct file_replace *r, struct error *e)
 {
     if (sync_once(r->fd) < 0)
         return error_sys(e, ERROR_IO, errno, "%s: fsync", r->temp);
+    (void)posix_fadvise(r->fd, 0, 0, POSIX_FADV_DONTNEED); /* advice only */
     int fd = r->fd;
     r->fd = -1;
     if (close(fd) < 0 && errno != EINTR)

@@ -83,6 +83,12 @@ int file_write_fd(int fd, const void *bytes, size_t n, const char *path, struct 
 int file_flush(int fd, const char *path, struct error *e);
 /* What was read from there leaves the page cache. */
 void file_forget(const struct file *f, size_t n, uint64_t offset);
+/*
+ * What is clean of a file that this process has open somewhere leaves the page cache. It is not opened
+ * for that: closing any descriptor of a file drops all record locks (fcntl) of the process on it, those
+ * of SQLite too.
+ */
+void file_forget_opened(const char *path);
 
 /* A new file beside `path`: written, fsynced and renamed over it by file_replace_commit. */
 struct file_replace {
@@ -91,7 +97,7 @@ struct file_replace {
     char *temp;
 };
 int file_replace_begin(struct file_replace *r, const char *path, struct error *e);
-/* fsync, rename, fsync of the folder. */
+/* fsync, rename, fsync of the folder. Nothing of it stays in the page cache. */
 int file_replace_commit(struct file_replace *r, struct error *e);
 void file_replace_abort(struct file_replace *r); /* after commit: a no-op */
 

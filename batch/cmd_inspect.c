@@ -7,6 +7,7 @@
 #include "batch/command.h"
 #include "batch/machine.h"
 #include "batch/model_options.h"
+#include "batch/worker.h"
 
 #define MAX_FORMATS 64
 
@@ -189,6 +190,7 @@ static void print_plan(struct output *out, const struct engine_plan *p, uint32_t
     print_size(out, "state", p->state_bytes, note);
     print_size(out, "scratch", p->scratch_bytes, "");
     print_size(out, "io", p->io_bytes, "");
+    print_size(out, "files", p->cache_bytes, "page cache of database, log and exports");
     print_size(out, "total", p->total_bytes, "");
     print_size(out, "at least", p->smallest_bytes, "one slot of this context");
 }
@@ -340,6 +342,7 @@ static void add_plan(cJSON *o, const struct engine_plan *p, const char *budget_f
     add_number(plan, "state_bytes", p->state_bytes);
     add_number(plan, "scratch_bytes", p->scratch_bytes);
     add_number(plan, "io_bytes", p->io_bytes);
+    add_number(plan, "cache_bytes", p->cache_bytes);
     add_number(plan, "total_bytes", p->total_bytes);
     add_number(plan, "smallest_bytes", p->smallest_bytes);
     add_number(plan, "per_sequence_bytes", p->per_sequence_bytes);
@@ -426,6 +429,7 @@ static int run(struct command_context *c, struct error *e)
     if (rc < 0)
         return rc;
     o.headers_only = true;
+    o.cache_bytes = WORKER_CACHE_BYTES;
     rc = engine_open(&en, &o, e);
     if (rc == 0)
         rc = print(c, en, budget.from, e);

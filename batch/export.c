@@ -10,6 +10,7 @@
 #include "jobs/response.h"
 
 #define SINK_FLUSH_BYTES (1u << 20)
+#define CACHE_BYTES (8u << 20) /* of a file that is being written, in the page cache */
 #define LINE_MAX_BYTES (256u << 20)
 
 int export_format_parse(const char *name, enum export_format *ret, struct error *e)
@@ -43,6 +44,11 @@ static int sink_flush(struct export_sink *s, struct error *e)
     int rc = buf_check(&s->text, "line", e);
     if (rc == 0)
         rc = file_write_fd(s->file.fd, s->text.ptr, s->text.len, s->file.path, e);
+    s->n_unflushed += s->text.len;
+    if (rc == 0 && s->n_unflushed >= CACHE_BYTES) {
+        rc = file_flush(s->file.fd, s->file.path, e);
+        s->n_unflushed = 0;
+    }
     buf_clear(&s->text);
     return rc;
 }

@@ -22,6 +22,7 @@ struct export_sink {
     struct output *out;       /* standard output, or NULL: */
     struct file_replace file; /* the new file */
     struct buf text;          /* not yet written to it */
+    size_t n_unflushed;       /* bytes written that may stand in the page cache */
     bool open;
 };
 

@@ -26,6 +26,12 @@
 #include "batch/stop.h"
 #include "queue/queue.h"
 
+/*
+ * Page cache that a worker's database, log and saved states may cause: what goes through them is let go
+ * again (queue/sqlite.h, base/file.h).
+ */
+#define WORKER_CACHE_BYTES (UINT64_C(64) << 20)
+
 struct worker_options {
     const char *model_path;
     const char *alias;     /* the model's name in answers; NULL: its file's */

@@ -63,6 +63,7 @@ static struct engine_options engine_options(struct worker *w, bool headers_only)
                                    .expert_policy = o->expert_policy,
                                    .chat_format = o->raw ? NULL : o->chat_format,
                                    .exact = o->exact,
+                                   .cache_bytes = WORKER_CACHE_BYTES,
                                    .headers_only = headers_only,
                                    .interrupted = interrupted,
                                    .interrupted_context = w,

@@ -46,10 +46,11 @@ struct engine_options {
     uint32_t ctx;          /* default: the model's context */
     uint32_t
         slots; /* sequences at once; default 4, cut by the plan; explicit: refused if it does not fit */
-    uint32_t chunk;            /* rows of a step at most; default 256 */
-    uint32_t logits;           /* rows of a step that get logits, for engine_score; default 16 */
-    const char *isa;           /* NULL, "auto", "generic", "avx2" ... */
-    const char *io;            /* how experts are read: NULL, "auto", "uring" or "pread" */
+    uint32_t chunk;       /* rows of a step at most; default 256 */
+    uint32_t logits;      /* rows of a step that get logits, for engine_score; default 16 */
+    uint64_t cache_bytes; /* page cache that the caller's own files cause: planned with the rest */
+    const char *isa;      /* NULL, "auto", "generic", "avx2" ... */
+    const char *io;       /* how experts are read: NULL, "auto", "uring" or "pread" */
     const char *expert_policy; /* who makes room: NULL, or a name in engine/experts/policies.def */
     const char *chat_format;   /* NULL: by the model's template */
     bool exact;
@@ -139,6 +140,7 @@ struct engine_plan {
     uint64_t state_bytes;                /* slots * per_sequence_bytes */
     uint64_t scratch_bytes;
     uint64_t io_bytes;
+    uint64_t cache_bytes; /* as asked for */
     uint64_t total_bytes;
     uint64_t per_sequence_bytes; /* at full ctx */
     uint64_t per_token_bytes;

@@ -61,6 +61,7 @@ static int run(struct db *db, bool patient)
         sqlite3_exec(db->guard, "ROLLBACK", NULL, NULL, NULL);
     bool whole = rc == SQLITE_OK && in_wal == copied;
     db->checkpoint_at_bytes = whole ? CHECKPOINT_WAL_BYTES : db->wal_bytes + CHECKPOINT_STEP_BYTES;
+    db->forgotten_us = 0; /* all of it is on disk now */
     return rc;
 }
 

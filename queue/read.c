@@ -55,6 +55,7 @@ int read_list(struct queue *q, const struct row_type *type, const char *sql, str
                      : error_set(e, ERROR_NOMEM, "no memory for a list of %zu rows", rows.n);
     }
     db_done(stmt);
+    db_limit_cache(&q->db);
     if (rc < 0) {
         release_list(type, rows.item, rows.n);
         return rc;

@@ -1,6 +1,7 @@
 #include "queue/sqlite.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -11,6 +12,10 @@
 #include "queue/holder.h"
 
 #define US_PER_MS 1000
+/* So much of the database's files may stand in the page cache on this connection's account. */
+#define CACHE_PAGES ((16 << 20) / CHECKPOINT_PAGE_BYTES)
+/* And what is not counted, SQLite's read-ahead of large values, no longer than this. */
+#define CACHE_US 10000000
 
 /*
  * Waits of 0.2 to 6 ms, at random: SQLite's own handler sleeps up to 100 ms, and a worker would
@@ -187,7 +192,34 @@ int db_commit(struct db *db, struct error *e)
     }
     if (db->wal_bytes > db->checkpoint_at_bytes)
         checkpoint_try(db);
+    db_limit_cache(db);
     return 0;
+}
+
+/* Read into SQLite's own cache or written from it, by this connection. */
+static int64_t pages_passed(const struct db *db)
+{
+    static const int kinds[] = {SQLITE_DBSTATUS_CACHE_MISS, SQLITE_DBSTATUS_CACHE_WRITE};
+    int64_t n = 0;
+    for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+        int now = 0, highest = 0;
+        if (sqlite3_db_status(db->handle, kinds[i], &now, &highest, 0) == SQLITE_OK)
+            n += now;
+    }
+    return n;
+}
+
+void db_limit_cache(struct db *db)
+{
+    char wal[4096];
+    const int64_t now_us = clock_mono_us(), pages = pages_passed(db);
+    if (pages - db->forgotten_pages < CACHE_PAGES && now_us - db->forgotten_us < CACHE_US)
+        return;
+    db->forgotten_pages = pages;
+    db->forgotten_us = now_us;
+    file_forget_opened(db->path);
+    if (snprintf(wal, sizeof(wal), "%s-wal", db->path) < (int)sizeof(wal))
+        file_forget_opened(wal);
 }
 
 void db_rollback(struct db *db)

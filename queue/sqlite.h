@@ -8,7 +8,8 @@
  * Stays true: the busy handler is installed before anything else; every writing transaction begins
  * IMMEDIATE, because a deferred one that reads first fails at once with BUSY_SNAPSHOT and no timeout
  * helps (measured on 3.40.1); a statement that gave its last row, or failed, is reset. Numbers are
- * bound, never printed into SQL. One thread at a time.
+ * bound, never printed into SQL. What goes through the files does not pile up in the page cache. One
+ * thread at a time.
  */
 #ifndef QUEUE_SQLITE_H
 #define QUEUE_SQLITE_H
@@ -35,6 +36,8 @@ struct db {
     int64_t busy_since_us;       /* start of the wait that the busy handler is in */
     int64_t wal_bytes;           /* after this connection's last commit */
     int64_t checkpoint_at_bytes; /* a commit beyond this tries a checkpoint */
+    int64_t forgotten_pages; /* that had gone through the files when their page cache was let go */
+    int64_t forgotten_us;
 };
 
 /* Opens and configures; `flags` are SQLITE_OPEN_*. db_close(db) afterwards in any case. */
@@ -42,6 +45,12 @@ int db_open(struct db *db, const char *path, int flags, int busy_timeout_ms, str
 /* What must wait until the file is known to be ours: WAL, durability, foreign keys. */
 int db_configure(struct db *db, struct error *e);
 void db_close(struct db *db);
+
+/*
+ * Lets the page cache of the database and its WAL go when much has gone through them, or some time ago
+ * (all of it that is on disk, whoever caused it). For after commits and long reads.
+ */
+void db_limit_cache(struct db *db);
 
 /* SQLite's last failure on this connection as one of ours; "database PATH: WHAT: reason". */
 int db_error(struct db *db, int rc, const char *what, struct error *e);

@@ -65,6 +65,7 @@ static struct plan_input plan_input_of(const struct engine *en)
                                .slots = en->o.slots,
                                .chunk = en->o.chunk,
                                .logits = en->o.logits,
+                               .cache_bytes = en->o.cache_bytes,
                                .limit_bytes = limited ? ledger_limit(en->ledger) : 0,
                                .process_bytes = PLAN_PROCESS_BASE_BYTES +
                                                 gguf_memory_bytes(en->gguf) + vocabulary +
@@ -112,6 +113,10 @@ static int open_weights(struct engine *en, struct error *e)
     if (rc < 0)
         return rc;
     en->process_reserved = ours;
+    rc = ledger_reserve(en->ledger, LEDGER_IO, en->o.cache_bytes, "page cache of files", e);
+    if (rc < 0)
+        return rc;
+    en->cache_reserved = en->o.cache_bytes;
     rc = load(en, e);
     if (rc == 0)
         rc = scheduler_open(en, e);
@@ -169,6 +174,8 @@ void engine_close(struct engine *en)
     model_release(&en->model);
     if (en->process_reserved > 0)
         ledger_return(en->ledger, LEDGER_PROCESS, en->process_reserved);
+    if (en->cache_reserved > 0)
+        ledger_return(en->ledger, LEDGER_IO, en->cache_reserved);
     reasoner_free(en->reasoner);
     tokenizer_free(en->tokenizer);
     gguf_close(en->gguf);

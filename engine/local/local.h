@@ -50,7 +50,7 @@ struct engine {
     bool bound;
     struct error model_refusal; /* headers_only and not bound: why */
     struct engine_plan plan;
-    uint64_t process_reserved;
+    uint64_t process_reserved, cache_reserved;
 
     const char *io;      /* how experts are read */
     struct error io_why; /* why not another way */

@@ -176,7 +176,9 @@ static void lay_out_others(struct engine_plan *p, const struct plan_input *in, u
     p->state_bytes = state_bytes(&shape, slots, ctx);
     p->scratch_bytes = scratch_bytes(in, slots, p->chunk);
     p->io_bytes = MODEL_LOAD_BUFFER_BYTES;
-    p->total_bytes = p->process_bytes + p->state_bytes + p->scratch_bytes + p->io_bytes;
+    p->cache_bytes = in->cache_bytes;
+    p->total_bytes =
+        p->process_bytes + p->state_bytes + p->scratch_bytes + p->io_bytes + p->cache_bytes;
     lay_out_trunk(p, in->model);
     p->per_sequence_bytes = state_bytes(&shape, 1, ctx);
     p->per_token_bytes =
@@ -302,6 +304,7 @@ int plan_check(const struct engine_plan *p, const struct plan_input *in, struct 
         str_format_size(p->process_bytes, term[0]),
         str_format_size(p->trunk_bytes + p->repacked_bytes + p->ring_bytes, term[1]),
         str_format_size(p->experts_bytes, term[5]), str_format_size(p->state_bytes, term[2]),
-        str_format_size(p->scratch_bytes, term[3]), str_format_size(p->io_bytes, term[4]),
+        str_format_size(p->scratch_bytes, term[3]),
+        str_format_size(p->io_bytes + p->cache_bytes, term[4]),
         str_format_size(p->limit_bytes, limit), p->limit_bytes, ways);
 }

@@ -48,6 +48,7 @@ struct plan_input {
     uint32_t ctx, slots, chunk, logits; /* as asked for; 0: the default */
     uint64_t limit_bytes;               /* 0: no limit */
     uint64_t process_bytes;             /* everything that is not counted one by one */
+    uint64_t cache_bytes;               /* page cache of the caller's files */
 };
 
 /* Fills the plan, whether it fits or not. ERROR_INVALID when ctx, slots or chunk are out of range. */
