@@ -298,6 +298,11 @@ static int replay(const struct visits *v, const struct expert_policy *policy, ui
 
 /* ------------------------------------------------------------------ the optimum */
 
+struct heap_entry {
+    size_t when;
+    uint32_t key;
+};
+
 /*
  * Belady's: what is wanted again last makes room. All of a visit are there together where the slots
  * suffice; otherwise what was served may go.
@@ -307,10 +312,7 @@ struct belady {
     size_t *next;   /* [n_ids] 1 + the visit that wants the same next; SIZE_MAX: none */
     size_t *wanted; /* [n_keys] of those that are here, when next, or IN_USE; 0: not here */
     bool *hit;      /* [TRACE_EXPERTS_MAX] of the visit at work */
-    struct heap_entry {
-        size_t when;
-        uint32_t key;
-    } * heap; /* the latest first; with entries that do not hold any more */
+    struct heap_entry *heap; /* the latest first; with entries that do not hold any more */
     size_t n_heap, heap_cap;
     uint64_t n_here, n_slots;
 };

@@ -319,6 +319,12 @@ int engine_score(struct engine *en, const int32_t *ids, size_t n, size_t last, e
 /* Ends the record of trace_path: the file is there, whole, or not at all. Without it there is none. */
 int engine_trace(struct engine *en, struct error *e);
 
+/*
+ * Memory is short: experts' slots go back to the ledger, so many bytes or as many as can go. Between two calls
+ * of engine_poll; answers do not change. Returns the bytes given back.
+ */
+uint64_t engine_shrink_experts(struct engine *en, uint64_t bytes);
+
 struct engine_counters {
     uint64_t steps, rows, prompt_tokens, decode_tokens, bytes_read;
     uint64_t row_layers; /* rows times layers they went through, of suspended steps too */

@@ -78,6 +78,12 @@ void io_wake(struct io *io, uint32_t n)
         io->way->wake(io, n);
 }
 
+void io_forget(struct io *io, uint32_t extent)
+{
+    if (io->way->forget)
+        io->way->forget(io, extent);
+}
+
 void io_close(struct io *io)
 {
     if (io)

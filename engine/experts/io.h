@@ -59,6 +59,8 @@ struct io;
 int io_open(struct io **ret, const struct io_options *o, struct error *e);
 /* So many reads more may be taken than before. */
 void io_wake(struct io *io, uint32_t n);
+/* There will be no read into that extent any more: the kernel forgets it, and it may be given back. */
+void io_forget(struct io *io, uint32_t extent);
 /* Waits for those in flight and takes none of the others; NULL is fine. */
 void io_close(struct io *io);
 
@@ -78,6 +80,7 @@ struct io_way {
     int (*usable)(struct error *e); /* 0, or why not on this machine */
     int (*open)(struct io **ret, const struct io_options *o, struct error *e);
     void (*wake)(struct io *io, uint32_t n);
+    void (*forget)(struct io *io, uint32_t extent); /* NULL: it knows of none */
     void (*close)(struct io *io);
 };
 

@@ -252,6 +252,15 @@ static void register_files(struct uring *u)
     mem_free(fds);
 }
 
+/* Else its pages stay in memory for as long as the ring. */
+static void forget(struct io *io, uint32_t extent)
+{
+    struct uring *u = (struct uring *)io;
+    const struct iovec none = {0};
+    if (u->registered && u->registered[extent])
+        (void)io_uring_register_buffers_update_tag(&u->ring, extent, &none, NULL, 1);
+}
+
 static void close_uring(struct io *io)
 {
     struct uring *u = (struct uring *)io;
@@ -306,5 +315,9 @@ static int open_uring(struct io **ret, const struct io_options *o, struct error 
     return 0;
 }
 
-const struct io_way io_way_uring = {
-    .name = "uring", .usable = usable, .open = open_uring, .wake = wake, .close = close_uring};
+const struct io_way io_way_uring = {.name = "uring",
+                                    .usable = usable,
+                                    .open = open_uring,
+                                    .wake = wake,
+                                    .forget = forget,
+                                    .close = close_uring};

@@ -38,6 +38,7 @@ struct expert_policy {
     void (*join)(void *state, uint32_t slot);
     uint32_t (*victim)(void *state); /* EXPERT_NO_SLOT: none may be taken */
     void (*drop)(void *state, uint32_t slot);
+    void (*shrink)(void *state, uint32_t n_slots); /* those from there on, all dropped, are gone */
 };
 
 #define EXPERT_POLICY(ident) extern const struct expert_policy expert_policy_##ident;

@@ -31,8 +31,15 @@
 /* The clock runs in fractions of a unit. */
 #define TICKS 65536u
 
+struct lrfu_slot {
+    uint32_t key;
+    uint32_t bucket; /* that it was put into, counted from time 0; RECENT */
+};
+
 struct lrfu {
-    uint32_t n_slots, n_experts;
+    uint32_t n_slots; /* at first: where the rings' heads are */
+    uint32_t n_now;
+    uint32_t n_experts;
     uint64_t clock; /* in ticks */
     uint32_t ticks_per_use;
     uint32_t layer; /* of the last use */
@@ -43,11 +50,8 @@ struct lrfu {
     uint16_t fold[FOLD_LIVES * UNIT]; /* what the smaller of two adds, by their difference */
     uint64_t *visited;                /* [n_layers] n_uses when its last visit began */
     uint32_t *score;                  /* [n_keys] 0: never used */
-    struct lrfu_slot {
-        uint32_t key;
-        uint32_t bucket;     /* that it was put into, counted from time 0; RECENT */
-    } * slot;                /* [n_slots] */
-    struct ring_entry *ring; /* [n_slots + N_BUCKETS + 1] */
+    struct lrfu_slot *slot;           /* [n_slots] */
+    struct ring_entry *ring;          /* [n_slots + N_BUCKETS + 1] */
 };
 
 #define RECENT UINT32_MAX
@@ -58,6 +62,14 @@ static size_t bytes(const struct expert_policy_shape *s)
     return sizeof(struct lrfu) + s->n_layers * sizeof(uint64_t) + n_keys * sizeof(uint32_t) +
            n_slots * sizeof(struct lrfu_slot) +
            (n_slots + N_BUCKETS + 1) * sizeof(struct ring_entry);
+}
+
+static void shrink(void *state, uint32_t n_slots)
+{
+    struct lrfu *l = state;
+    const uint64_t half_life = HALF_LIFE * (uint64_t)n_slots;
+    l->n_now = n_slots;
+    l->ticks_per_use = (uint32_t)MAX_OF((uint64_t)TICKS * UNIT / half_life, (uint64_t)1);
 }
 
 static void init(void *state, const struct expert_policy_shape *s)
@@ -71,8 +83,7 @@ static void init(void *state, const struct expert_policy_shape *s)
     l->score = (uint32_t *)(l->ring + s->n_slots + N_BUCKETS + 1);
     l->layer = s->n_layers;
     ring_init(l->ring, s->n_slots + N_BUCKETS + 1);
-    l->ticks_per_use =
-        (uint32_t)MAX_OF((uint64_t)TICKS * UNIT / (HALF_LIFE * (uint64_t)s->n_slots), (uint64_t)1);
+    shrink(l, s->n_slots);
     for (uint32_t d = 0; d < FOLD_LIVES * UNIT; d++) {
         const double added = 1 + numeric_pow(2, -(double)d / UNIT);
         l->fold[d] = (uint16_t)(UNIT * numeric_log(added) / numeric_log(2) + 0.5);
@@ -147,7 +158,7 @@ static void enter_bucket(struct lrfu *l, uint32_t slot)
 /* A visit of the layer begins: since its last one everything was used that a step uses. */
 static void measure_step(struct lrfu *l, uint32_t layer)
 {
-    const uint64_t step = l->n_uses - l->visited[layer], n = l->n_slots;
+    const uint64_t step = l->n_uses - l->visited[layer], n = l->n_now;
     l->max_recent = (uint32_t)MIN_OF(STEPS_RECENT * step, n / 2);
     if (l->max_recent < step)
         l->max_recent = step < n - n / 16 ? (uint32_t)step : 0;
@@ -208,4 +219,5 @@ const struct expert_policy expert_policy_lrfu = {.name = "lrfu",
                                                  .use = use,
                                                  .join = join,
                                                  .victim = victim,
-                                                 .drop = drop};
+                                                 .drop = drop,
+                                                 .shrink = shrink};

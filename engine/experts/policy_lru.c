@@ -43,6 +43,12 @@ static uint32_t victim(void *state)
     return ring_empty(l->ring, l->n_slots) ? EXPERT_NO_SLOT : l->ring[l->n_slots].after;
 }
 
+static void shrink(void *state, uint32_t n_slots)
+{
+    (void)state;
+    (void)n_slots;
+}
+
 const struct expert_policy expert_policy_lru = {.name = "lru",
                                                 .bytes = bytes,
                                                 .init = init,
@@ -50,4 +56,5 @@ const struct expert_policy expert_policy_lru = {.name = "lru",
                                                 .use = leave,
                                                 .join = join,
                                                 .victim = victim,
-                                                .drop = leave};
+                                                .drop = leave,
+                                                .shrink = shrink};

@@ -14,18 +14,21 @@
 
 enum queue { SMALL, MAIN, N_QUEUES };
 
+struct fifo_slot {
+    uint32_t key;
+    uint8_t queue;
+    uint8_t uses; /* since it is in this queue */
+    bool fresh;   /* not joined yet since it was admitted: in no ring */
+    bool takeable;
+};
+
 struct s3fifo {
-    uint32_t n_slots;
+    uint32_t n_slots;  /* at first: where the rings' heads are */
+    uint32_t n_ghosts; /* departures that are remembered */
     uint32_t count[N_QUEUES];
     uint32_t n_takeable[N_QUEUES];
     uint32_t n_departed;
-    struct fifo_slot {
-        uint32_t key;
-        uint8_t queue;
-        uint8_t uses; /* since it is in this queue */
-        bool fresh;   /* not joined yet since it was admitted: in no ring */
-        bool takeable;
-    } * slot;                /* [n_slots] */
+    struct fifo_slot *slot;  /* [n_slots] */
     uint32_t *departed;      /* [n_keys] number of the last departure; 0: none */
     struct ring_entry *ring; /* [n_slots + N_QUEUES] */
 };
@@ -41,7 +44,7 @@ static void init(void *state, const struct expert_policy_shape *s)
 {
     struct s3fifo *f = state;
     char *at = (char *)state + ALIGN_UP(sizeof(struct s3fifo), (size_t)8);
-    f->n_slots = s->n_slots;
+    f->n_slots = f->n_ghosts = s->n_slots;
     f->slot = (struct fifo_slot *)(void *)at;
     f->ring = (struct ring_entry *)(void *)(f->slot + s->n_slots);
     f->departed = (uint32_t *)(void *)(f->ring + s->n_slots + N_QUEUES);
@@ -65,7 +68,7 @@ static void admit(void *state, uint32_t slot, uint32_t key)
 {
     struct s3fifo *f = state;
     const uint32_t departed = f->departed[key];
-    const bool known = departed != 0 && f->n_departed - departed < f->n_slots;
+    const bool known = departed != 0 && f->n_departed - departed < f->n_ghosts;
     f->slot[slot] = (struct fifo_slot){.key = key, .queue = known ? MAIN : SMALL, .fresh = true};
 }
 
@@ -137,6 +140,12 @@ static void drop(void *state, uint32_t slot)
     *x = (struct fifo_slot){.fresh = true};
 }
 
+static void shrink(void *state, uint32_t n_slots)
+{
+    struct s3fifo *f = state;
+    f->n_ghosts = n_slots;
+}
+
 const struct expert_policy expert_policy_s3fifo = {.name = "s3-fifo",
                                                    .bytes = bytes,
                                                    .init = init,
@@ -144,4 +153,5 @@ const struct expert_policy expert_policy_s3fifo = {.name = "s3-fifo",
                                                    .use = use,
                                                    .join = join,
                                                    .victim = victim,
-                                                   .drop = drop};
+                                                   .drop = drop,
+                                                   .shrink = shrink};

@@ -6,6 +6,8 @@
 #include "base/alloc.h"
 #include "base/file.h"
 
+/* What is given back at once when memory is short: a part of all, and what a machine can bear to lose. */
+#define EXTENTS 16u
 #define EXTENT_BYTES ((size_t)256 << 20)
 
 /* A matrix of that size, wherever it begins in the file, in whole blocks. */
@@ -74,7 +76,7 @@ static struct slots shape_of(const struct expert_layer *layers, uint32_t n_layer
                       .n_experts = n_experts,
                       .stride = experts_slot_bytes(layers, n_layers)};
     size_t fit = MAX_OF(EXTENT_BYTES / MAX_OF(s.stride, (size_t)1), (size_t)1);
-    s.per_extent = MAX_OF((uint32_t)MIN_OF(fit, (size_t)s.n), 1u);
+    s.per_extent = MAX_OF((uint32_t)MIN_OF(fit, (size_t)(s.n + EXTENTS - 1) / EXTENTS), 1u);
     s.n_extents = (s.n + s.per_extent - 1) / s.per_extent;
     return s;
 }
@@ -210,6 +212,48 @@ bool slots_slice_done(struct slots *s, uint32_t slot, bool good)
     x->state = x->failed ? SLOT_FAILED : SLOT_READY;
     settle(s, slot);
     return true;
+}
+
+/* ------------------------------------------------------------------ fewer */
+
+bool slots_extent_busy(const struct slots *s, uint32_t extent)
+{
+    bool busy = false;
+    for (uint32_t i = extent * s->per_extent; i < s->n && i / s->per_extent == extent; i++)
+        busy |= s->slot[i].state == SLOT_INFLIGHT;
+    return busy;
+}
+
+/* Empty slots are all that is on the list, and only those that stay. */
+static void list_empty(struct slots *s)
+{
+    s->n_free = 0;
+    for (uint32_t i = s->n; i-- > 0;) {
+        if (s->slot[i].state == SLOT_EMPTY)
+            s->free_list[s->n_free++] = i;
+    }
+}
+
+uint64_t slots_shrink(struct slots *s, uint32_t n_least)
+{
+    const uint32_t extent = s->n_extents - 1, first = extent * s->per_extent;
+    const size_t bytes = slots_extent_bytes(s, extent);
+    if (first < MAX_OF(n_least, 1u))
+        return 0;
+    for (uint32_t i = first; i < s->n; i++) {
+        if (s->slot[i].leases > 0)
+            return 0;
+    }
+    for (uint32_t i = first; i < s->n; i++) {
+        if (s->slot[i].state != SLOT_EMPTY)
+            empty(s, i);
+    }
+    ledger_release(s->ledger, LEDGER_SLOTS, s->extent[extent], bytes);
+    s->n = first;
+    s->n_extents = extent;
+    list_empty(s);
+    s->policy->shrink(s->policy_state, s->n);
+    return bytes;
 }
 
 /* ------------------------------------------------------------------ places */

@@ -21,7 +21,8 @@ struct read_job;
 
 struct slots {
     struct ledger *ledger;
-    uint32_t n, n_layers, n_experts;
+    uint32_t n; /* fewer when extents have gone */
+    uint32_t n_layers, n_experts;
     size_t stride;
     uint32_t per_extent, n_extents;
     char **extent; /* [n_extents] */
@@ -51,6 +52,14 @@ void slots_release(struct slots *s, uint32_t slot);
 void slots_loading(struct slots *s, uint32_t slot, uint32_t n_reads);
 /* One of its reads is back; true when it was the last one. */
 bool slots_slice_done(struct slots *s, uint32_t slot, bool good);
+
+/*
+ * The last extent goes back to the ledger; its slots must not be in flight. 0, with nothing changed: one of
+ * them is leased, or fewer than n_least would be left. Else its bytes.
+ */
+uint64_t slots_shrink(struct slots *s, uint32_t n_least);
+/* Whether a slot of that extent is in flight. */
+bool slots_extent_busy(const struct slots *s, uint32_t extent);
 
 const struct expert_layer *slots_layer(const struct slots *s, uint32_t slot);
 /* Where a read of that slice goes: aligned, with room for whole blocks at both ends. */

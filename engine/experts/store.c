@@ -375,6 +375,23 @@ void experts_close(struct expert_store *s)
     mem_free(s);
 }
 
+uint64_t experts_shrink(struct expert_store *s, uint64_t bytes, uint32_t n_least)
+{
+    uint64_t given = 0, more = 1;
+    pthread_mutex_lock(&s->lock);
+    while (given < bytes && more > 0) {
+        const uint32_t last = s->slots.n_extents - 1;
+        while (slots_extent_busy(&s->slots, last))
+            pthread_cond_wait(&s->done, &s->lock);
+        more = slots_shrink(&s->slots, n_least);
+        if (more > 0)
+            io_forget(s->io, last);
+        given += more;
+    }
+    pthread_mutex_unlock(&s->lock);
+    return given;
+}
+
 void experts_counters(struct expert_store *s, struct expert_counters *ret)
 {
     pthread_mutex_lock(&s->lock);

@@ -118,6 +118,12 @@ bool experts_started(const struct expert_visit *v);
 int experts_next(struct expert_visit *v, struct expert_view *out, uint32_t *ret_n, struct error *e);
 void experts_end(struct expert_visit *v); /* after a failure too; a zeroed visit is fine */
 
+/*
+ * Gives whole extents back to the ledger until that is so many bytes or only n_least slots would be left;
+ * what they held is read again when it is wanted. No visit is open. Returns the bytes given back.
+ */
+uint64_t experts_shrink(struct expert_store *s, uint64_t bytes, uint32_t n_least);
+
 struct expert_counters {
     uint64_t hits;                /* resident when the visit began */
     uint64_t misses;              /* read for a visit */

@@ -269,6 +269,12 @@ void engine_counters(const struct engine *en, struct engine_counters *ret)
     ret->worst_file_failures = MAX_OF(experts.worst_file_failures, trunk.worst_file_failures);
 }
 
+/* A row's experts have to be there together. */
+uint64_t engine_shrink_experts(struct engine *en, uint64_t bytes)
+{
+    return en->experts ? experts_shrink(en->experts, bytes, en->model.hp.n_experts_used) : 0;
+}
+
 int engine_tokenize(const struct engine *en, struct str text, bool special, bool bos,
                     struct buf *out, struct error *e)
 {

@@ -437,6 +437,95 @@ TEST(experts_take_nothing_that_the_budget_does_not_have)
     ledger_free(l);
 }
 
+static uint64_t tables_bytes(uint64_t n_slots)
+{
+    return experts_store_bytes(layers, N_LAYERS, N_EXPERTS, n_slots) -
+           n_slots * experts_slot_bytes(layers, N_LAYERS);
+}
+
+/* Extents go back between visits, down to what a row needs: the ledger has them, and the bytes stay right. */
+TEST_WAYS(experts_shrink_between_visits)
+{
+    static const uint32_t n_least = WANTED;
+    const size_t slot_bytes = experts_slot_bytes(layers, N_LAYERS);
+    write_files();
+    for (size_t p = 0; expert_policy_at(p); p++) {
+        struct expert_store_options o = store_options(way, 2 * N_EXPERTS);
+        struct error e = {0};
+        struct some s;
+        uint64_t n_slots = 2 * N_EXPERTS;
+        o.policy = expert_policy_at(p);
+        struct kit kit = open_store_with(o);
+        for (uint64_t i = 0; i < 120; i++) {
+            choose(&s, i);
+            experts_begin(kit.store, &s.visit, s.layer, s.ids, s.n, s.want);
+            CHECK_OK(serve(&s, NULL, kit.store, &e), &e);
+            if (i < 20)
+                continue;
+            const uint64_t given = experts_shrink(kit.store, 1, n_least);
+            CHECK_INT(given, n_slots < 4 + n_least ? 0 : 4 * slot_bytes);
+            n_slots -= given / slot_bytes;
+            CHECK_INT(ledger_used(kit.ledger, LEDGER_SLOTS),
+                      n_slots * slot_bytes + tables_bytes(2 * N_EXPERTS));
+        }
+        CHECK_INT(n_slots, 8);
+        close_store(&kit);
+    }
+}
+
+static long pinned_kib(void)
+{
+    char line[256];
+    long kib = 0;
+    FILE *f = fopen("/proc/self/status", "r");
+    CHECK(f != NULL);
+    while (fgets(line, sizeof(line), f))
+        sscanf(line, "VmPin: %ld", &kib);
+    fclose(f);
+    return kib;
+}
+
+/* What the ring has registered it lets go: else the memory would only seem to be given back. */
+TEST(experts_shrink_unpins_what_was_registered)
+{
+    need_uring();
+    write_files();
+    const long before = pinned_kib();
+    struct kit kit = open_store("uring", 2 * N_EXPERTS);
+    const long registered = pinned_kib() - before;
+    if (registered == 0)
+        SKIP("%s", experts_io_notice(kit.store));
+    const uint64_t given = experts_shrink(kit.store, UINT64_MAX, 1);
+    CHECK(given > 0);
+    CHECK_INT(pinned_kib() - before, registered - (long)(given / 1024));
+    close_store(&kit);
+}
+
+/* What somebody counts on stays, and goes when it is given back. */
+TEST(experts_shrink_leaves_what_is_leased)
+{
+    struct error e = {0};
+    struct some s;
+    struct expert_view view[WANTED];
+    uint32_t n = 0, n_seen = 0;
+    write_files();
+    struct kit kit = open_store(NULL, WANTED);
+    s = (struct some){.layer = 0, .n = WANTED, .ids = {1, 2, 3, 4, 5, 6}};
+    experts_begin(kit.store, &s.visit, s.layer, s.ids, s.n, s.want);
+    while (n_seen < s.n) {
+        CHECK_OK(experts_next(&s.visit, view, &n, &e), &e);
+        n_seen += n;
+    }
+    const uint64_t given = experts_shrink(kit.store, UINT64_MAX, 1);
+    CHECK(given < WANTED * experts_slot_bytes(layers, N_LAYERS));
+    for (uint32_t i = 0; i < n; i++)
+        check_view(s.layer, s.ids[view[i].index], &view[i]);
+    experts_end(&s.visit);
+    CHECK_INT(given + experts_shrink(kit.store, UINT64_MAX, 1),
+              (WANTED - 1) * experts_slot_bytes(layers, N_LAYERS));
+    close_store(&kit);
+}
+
 /* ------------------------------------------------------------------ the model over it */
 
 #define N_IDS 48
@@ -533,6 +622,42 @@ TEST(experts_smallest_budget_gives_the_same_tokens)
     }
     mem_free(got);
     mem_free(want);
+}
+
+/* An extent goes back after every event: the tokens are those of a store that stays. */
+TEST(experts_that_shrink_while_a_request_runs_give_the_same_tokens)
+{
+    char path[4096];
+    struct error e = {0};
+    struct kit_result want;
+    struct engine_event event;
+    enum engine_admission admission;
+    struct engine_plan plan;
+    uint64_t given = 0;
+    size_t n_tokens = 0;
+    int rc;
+    step_kit_model("engine", "--arch kimi-linear --experts 24 --used 4 --type Q8_0", path);
+    const struct engine_options o = {.model_path = path, .threads = 2, .slots = 1};
+    const struct engine_request r = {
+        .tag = 1, .prompt = str_of("The harbour was closed."), .max_tokens = 24};
+    struct kit_engine k = kit_open(&o);
+    kit_run(k.en, &r, 1, &want);
+    const uint64_t before = ledger_used(k.ledger, LEDGER_SLOTS);
+    CHECK_OK(engine_submit(k.en, &r, &admission, &e), &e);
+    while ((rc = engine_poll(k.en, &event, &e)) > 0) {
+        if (event.kind == ENGINE_EVENT_TOKEN)
+            CHECK_INT(event.token, want.token[n_tokens++]);
+        given += engine_shrink_experts(k.en, 1);
+        CHECK_INT(ledger_used(k.ledger, LEDGER_SLOTS), before - given);
+    }
+    CHECK_OK(rc, &e);
+    CHECK_INT(n_tokens, want.n_tokens);
+    engine_plan(k.en, &plan);
+    given += engine_shrink_experts(k.en, UINT64_MAX);
+    const uint64_t slot_bytes = plan.experts_bytes / plan.expert_slots;
+    CHECK(before - given >= 4 * (slot_bytes / 2) && before - given < before / 4);
+    CHECK_INT(engine_shrink_experts(k.en, UINT64_MAX), 0);
+    kit_close(&k);
 }
 
 TEST(experts_budget_below_the_smallest_is_refused_with_both_figures)

@@ -74,6 +74,19 @@ static uint32_t victim(struct told *t)
     return slot;
 }
 
+/* The slots of the second half go. */
+static uint32_t halve(struct told *t)
+{
+    const uint32_t n_slots = t->shape.n_slots / 2;
+    for (uint32_t i = n_slots; i < t->shape.n_slots; i++) {
+        if (t->held[i])
+            drop(t, i);
+    }
+    t->policy->shrink(t->state, n_slots);
+    t->shape.n_slots = n_slots;
+    return n_slots;
+}
+
 /* Any calls in any order that the interface allows; gives a hash of the victims. */
 static uint64_t any_calls(const struct expert_policy *policy, uint32_t n_slots, uint64_t seed)
 {
@@ -81,6 +94,8 @@ static uint64_t any_calls(const struct expert_policy *policy, uint32_t n_slots, 
     uint64_t hash = 0;
     for (uint64_t i = 0; i < 20000; i++) {
         const uint64_t r = rng_u64(seed, i);
+        if (i == 10000 && n_slots > 1)
+            n_slots = halve(&t);
         const uint32_t slot = (uint32_t)((r >> 8) % n_slots);
         const uint32_t what = (uint32_t)(r % 16);
         if (what == 0)
