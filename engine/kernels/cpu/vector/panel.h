@@ -447,9 +447,18 @@ VEC_INLINE void panel_group(struct panel_format f, enum act_kind act, const stru
     panel_store(m, r0, n_rows, i, n_lanes, acc);
 }
 
+/* What panel_fetch would have asked memory for before row i, had there been rows before it. */
+VEC_INLINE void panel_fetch_first(const struct matmul *m, size_t i)
+{
+    const uint8_t *from = (const uint8_t *)m->w + i * m->w_row_bytes;
+    for (size_t at = 0; at < VEC_LANES * m->w_row_bytes + PANEL_AHEAD; at += 64)
+        __builtin_prefetch(from + at, 0, 2);
+}
+
 VEC_INLINE void panel_matmul(struct panel_format f, enum act_kind act, const struct matmul *m,
                              size_t first, size_t last)
 {
+    panel_fetch_first(m, first);
     for (size_t r0 = 0; r0 < m->n_rows; r0 += PANEL_ROWS) {
         size_t n_rows = MIN_OF(m->n_rows - r0, (size_t)PANEL_ROWS);
         for (size_t i = first; i < last; i += VEC_LANES)
