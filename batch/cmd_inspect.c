@@ -7,6 +7,7 @@
 #include "batch/command.h"
 #include "batch/machine.h"
 #include "batch/model_options.h"
+#include "batch/probe.h"
 #include "batch/worker.h"
 
 #define MAX_FORMATS 64
@@ -168,6 +169,29 @@ static void print_weights(struct output *out, const struct engine_plan *p, uint3
     snprintf(note, sizeof(note), "layers %u to %u stream through it, %s a step", stay, n_layers - 1,
              str_format_size(p->streamed_bytes, size));
     print_size(out, "ring", p->ring_bytes, note);
+}
+
+/* What one sequence that decodes will read; its speed where the machine was measured. */
+static void print_forecast(struct output *out, const struct engine_forecast *f,
+                           const struct probe *probe)
+{
+    char note[160] = "";
+    double expected, at_most;
+    if (f->read_bytes == 0 && f->hit_rate >= 1)
+        return;
+    output_put(out, "\nexpected of a sequence, a token\n");
+    if (f->slots_per_layer > 0)
+        snprintf(note, sizeof(note), "%.0f %% of experts in memory with %.0f of a layer's",
+                 100 * f->hit_rate, f->slots_per_layer);
+    print_size(out, "read", f->read_bytes, note);
+    print_size(out, "multiplied", f->touched_bytes, "");
+    if (probe->memory_bytes_per_s <= 0)
+        return;
+    print_size(out, "disk", (uint64_t)probe->disk_bytes_per_s, "a second, measured");
+    print_size(out, "memory", (uint64_t)probe->memory_bytes_per_s, "a second, measured");
+    engine_forecast_rate(f, probe->disk_bytes_per_s, probe->memory_bytes_per_s, &expected,
+                         &at_most);
+    output_put(out, "  %-12s %.3g tokens/s, at most %.3g\n", "speed", expected, at_most);
 }
 
 static void print_plan(struct output *out, const struct engine_plan *p, uint32_t n_layers)
@@ -354,6 +378,23 @@ static void add_plan(cJSON *o, const struct engine_plan *p, const char *budget_f
     cJSON_AddBoolToObject(plan, "fits", p->fits);
 }
 
+static void add_forecast(cJSON *o, const struct engine_forecast *f, const struct probe *probe)
+{
+    cJSON *forecast = cJSON_AddObjectToObject(o, "forecast");
+    double expected, at_most;
+    cJSON_AddNumberToObject(forecast, "hit_rate", f->hit_rate);
+    add_number(forecast, "read_bytes_per_token", f->read_bytes);
+    add_number(forecast, "multiplied_bytes_per_token", f->touched_bytes);
+    if (probe->memory_bytes_per_s <= 0)
+        return;
+    engine_forecast_rate(f, probe->disk_bytes_per_s, probe->memory_bytes_per_s, &expected,
+                         &at_most);
+    cJSON_AddNumberToObject(forecast, "disk_bytes_per_second", probe->disk_bytes_per_s);
+    cJSON_AddNumberToObject(forecast, "memory_bytes_per_second", probe->memory_bytes_per_s);
+    cJSON_AddNumberToObject(forecast, "tokens_per_second", expected);
+    cJSON_AddNumberToObject(forecast, "tokens_per_second_at_most", at_most);
+}
+
 static void add_tensors(cJSON *o, const struct engine *en)
 {
     cJSON *all = cJSON_AddArrayToObject(o, "tensors");
@@ -375,12 +416,20 @@ static void add_tensors(cJSON *o, const struct engine *en)
 
 /* ------------------------------------------------------------------ the command */
 
-static int print(struct command_context *c, const struct engine *en, const char *budget_from,
-                 struct error *e)
+/* What the machine says, beside the file. */
+struct machine_facts {
+    struct machine_budget budget;
+    struct probe probe; /* zeros: not measured */
+};
+
+static int print(struct command_context *c, const struct engine *en,
+                 const struct machine_facts *facts, struct error *e)
 {
     struct engine_info info;
     struct engine_plan plan;
     struct engine_makeup makeup;
+    struct engine_forecast forecast;
+    engine_forecast(en, &forecast);
     engine_describe(en, &info);
     engine_makeup(en, &makeup);
     engine_plan(en, &plan);
@@ -389,7 +438,9 @@ static int print(struct command_context *c, const struct engine *en, const char 
         add_info(o, &info);
         add_makeup(o, &makeup);
         if (plan.slots > 0)
-            add_plan(o, &plan, budget_from);
+            add_plan(o, &plan, facts->budget.from);
+        if (plan.slots > 0)
+            add_forecast(o, &forecast, &facts->probe);
         add_tensors(o, en);
         return output_json(c->out, o, true, e);
     }
@@ -400,7 +451,8 @@ static int print(struct command_context *c, const struct engine *en, const char 
         rc = print_tensors(c->out, en, e);
     if (rc == 0 && plan.slots > 0) {
         print_plan(c->out, &plan, info.n_layers);
-        print_budget(c, en, &plan, budget_from);
+        print_budget(c, en, &plan, facts->budget.from);
+        print_forecast(c->out, &forecast, &facts->probe);
     }
     return rc;
 }
@@ -422,26 +474,28 @@ static int run(struct command_context *c, struct error *e)
 {
     struct engine_options o;
     struct engine *en = NULL;
-    struct machine_budget budget = {0};
+    struct machine_facts facts = {0};
     int rc = model_options_read(&o, c->options, c->n_args > 0 ? c->arg[0] : NULL, e);
     if (rc == 0)
-        rc = make_ledger(&o.ledger, c->options, &budget, e);
+        rc = make_ledger(&o.ledger, c->options, &facts.budget, e);
     if (rc < 0)
         return rc;
     o.headers_only = true;
     o.cache_bytes = WORKER_CACHE_BYTES;
     rc = engine_open(&en, &o, e);
+    if (rc == 0 && option_on(c->options, OPTION_MEASURE))
+        rc = probe_run(o.model_path, o.ledger, &facts.probe, e);
     if (rc == 0)
-        rc = print(c, en, budget.from, e);
+        rc = print(c, en, &facts, e);
     engine_close(en);
     ledger_free(o.ledger);
     return rc;
 }
 
-static const enum option_id options[] = {OPTION_MODEL,   OPTION_MEMORY,        OPTION_SLOTS,
-                                         OPTION_CTX,     OPTION_CHUNK,         OPTION_EXACT,
-                                         OPTION_IO,      OPTION_EXPERT_POLICY, OPTION_CHAT_FORMAT,
-                                         OPTION_TENSORS, OPTION_JSON,          OPTION_NONE};
+static const enum option_id options[] = {
+    OPTION_MODEL,   OPTION_MEMORY, OPTION_SLOTS,         OPTION_CTX,         OPTION_CHUNK,
+    OPTION_EXACT,   OPTION_IO,     OPTION_EXPERT_POLICY, OPTION_CHAT_FORMAT, OPTION_TENSORS,
+    OPTION_MEASURE, OPTION_JSON,   OPTION_NONE};
 
 const struct command command_inspect = {
     .name = "inspect",
@@ -454,7 +508,9 @@ const struct command command_inspect = {
         "by kind, experts, bytes of trunk and experts, what a token reads of them, the state of a\n"
         "sequence, the formats used; whether it can run; and the memory plan: what a worker with\n"
         "these --slots, --ctx and --exact would take, and whether that fits --memory (without it,\n"
-        "as run does, what machine and control groups leave, less a reserve); if not, what would.",
+        "as run does, what machine and control groups leave, less a reserve); if not, what would.\n"
+        "Where not everything stays in memory it says what a token will read, by a model of how\n"
+        "sequences move between experts; with --measure, also how fast that will be here.",
     .examples = "nocturne inspect model.gguf --memory 8G --slots 8\n"
                 "nocturne inspect model.gguf --json",
     .run = run,

@@ -164,6 +164,23 @@ static void say_experts(struct report *r)
             str_format_duration((int64_t)(r->expert_wait_ms / 1000), wait));
 }
 
+/* The forecast beside what came of it. */
+static void say_expected(struct report *r)
+{
+    char hits[64] = "", were[64] = "";
+    const double wanted = (double)(r->expert_hits + r->expert_misses);
+    if (r->expected_rate <= 0 || r->sequences_tokens == 0)
+        return;
+    if (wanted > 0) {
+        snprintf(hits, sizeof(hits), " and %.0f %% of experts in memory",
+                 100 * r->expected_hit_rate);
+        snprintf(were, sizeof(were), " and %.0f %%", 100 * (double)r->expert_hits / wanted);
+    }
+    report_say(r, LOG_INFO, "expected %.3g tokens/s of one sequence%s; it was %.3g%s",
+               r->expected_rate, hits, per_second((double)r->sequences_tokens, r->sequences_ms),
+               were);
+}
+
 static void say_empty(struct report *r)
 {
     char why[200] = "";
@@ -198,6 +215,7 @@ void report_summary(struct report *r)
         (unsigned long long)r->prompt_tokens, (unsigned long long)r->decode_tokens,
         elapsed_s > 0 ? (double)r->decode_tokens / elapsed_s : 0);
     say_experts(r);
+    say_expected(r);
     say_empty(r);
     int most = 0;
     for (int i = 1; i < ERROR_COUNT; i++) {
@@ -223,6 +241,9 @@ cJSON *report_json(const struct report *r)
         {"decode_tokens", (double)r->decode_tokens},
         {"step_ms", r->step_ms},
         {"row_layers", (double)r->row_layers},
+        {"expected_tokens_per_second", r->expected_rate},
+        {"expected_hit_rate", r->expected_hit_rate},
+        {"sequence_tokens_per_second", per_second((double)r->sequences_tokens, r->sequences_ms)},
         {"bytes_read", (double)r->read_bytes},
         {"expert_hits", (double)r->expert_hits},
         {"expert_misses", (double)r->expert_misses},

@@ -31,6 +31,10 @@ struct report {
     double expert_busy_ms, expert_wait_ms; /* reads under way; steps stood waiting for some */
     double step_ms;                        /* all steps took, waiting included */
     uint64_t row_layers;                   /* rows that layers were computed for */
+    /* of decoding one sequence, where not everything stays in memory: as forecast, 0: not; as it was */
+    double expected_rate, expected_hit_rate;
+    double sequences_ms;
+    uint64_t sequences_tokens;
     /* of n_done: the answer says nothing, by why; and retries like that beside an earlier answer */
     struct report_reason {
         const char *why; /* a literal */

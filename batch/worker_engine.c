@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "batch/probe.h"
 #include "batch/worker_parts.h"
 
 /* A long step is suspended this often, to save, to look about and to tell how far it is; and goes on. */
@@ -100,6 +101,8 @@ static int plan(struct worker *w, struct engine_plan *ret, struct error *e)
         return rc;
     engine_plan(headers, ret);
     engine_describe(headers, &w->info);
+    engine_forecast(headers, &w->forecast);
+    w->uncertain = ret->streamed_layers > 0 || ret->expert_slots < ret->expert_count;
     rc = engine_plan_check(headers, e);
     if (rc == 0 && !w->o->raw && !*w->info.chat_format)
         rc = error_set(e, ERROR_UNSUPPORTED, "%s", w->info.chat_refusal);
@@ -161,8 +164,33 @@ static void tell_loaded(struct worker *w, double load_ms)
         report_say(&w->report, LOG_INFO, "%s", w->info.io_notice);
 }
 
+/* Once, while the budget is free for the buffers; without figures nothing is said. */
+static void tell_forecast(struct worker *w)
+{
+    char read[24], disk[24], memory[24], hits[64] = "";
+    const struct engine_forecast *f = &w->forecast;
+    struct report *r = &w->report;
+    struct probe p = {0};
+    double at_most = 0;
+    if (!w->uncertain || r->expected_rate > 0 ||
+        probe_run(w->o->model_path, w->ledger, &p, NULL) != 0)
+        return;
+    r->expected_hit_rate = f->hit_rate;
+    engine_forecast_rate(f, p.disk_bytes_per_s, p.memory_bytes_per_s, &r->expected_rate, &at_most);
+    if (f->slots_per_layer > 0)
+        snprintf(hits, sizeof(hits), "%.0f %% of experts in memory, ", 100 * f->hit_rate);
+    report_say(
+        r, LOG_INFO,
+        "expected of one sequence: %s%s read a token; with %s/s from disk and %s/s from memory "
+        "%.3g tokens/s, at most %.3g",
+        hits, str_format_size(f->read_bytes, read),
+        str_format_size((uint64_t)p.disk_bytes_per_s, disk),
+        str_format_size((uint64_t)p.memory_bytes_per_s, memory), r->expected_rate, at_most);
+}
+
 int worker_load(struct worker *w, struct error *e)
 {
+    tell_forecast(w);
     struct engine_options o = engine_options(w, false);
     worker_tell(w, "loading");
     w->loading = true;

@@ -60,6 +60,8 @@ struct worker {
     struct ledger *ledger;
     struct engine *engine; /* NULL while paused */
     struct engine_info info;
+    struct engine_forecast forecast;
+    bool uncertain; /* not everything stays in memory: the forecast is worth telling */
     struct report report;
     char model[256]; /* its name in answers */
     bool loading;

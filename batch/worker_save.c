@@ -103,6 +103,8 @@ static bool has_other_answer(struct worker *w, const struct running *r)
 static void count_end(struct worker *w, const struct running *r)
 {
     struct report *p = &w->report;
+    p->sequences_ms += (double)r->end.timing.decode_ms;
+    p->sequences_tokens += (uint64_t)r->end.timing.decode_tokens;
     switch (r->end.kind) {
     case QUEUE_END_DONE:
         p->n_done++;
