@@ -1,13 +1,16 @@
 /*
  * LRFU (Lee et al. 1999) behind a window of recent use.
  *
- * Every use of an expert is worth 1, and half as much after each half-life: HALF_LIFE times as many uses as
- * there are slots. The slot whose uses are worth least is taken, but first of those that are not recent.
+ * Every use of an expert is worth 1, and half as much after each half-life: STEPS_HALF_LIFE steps, but as
+ * many uses as there are slots at least, and four times as many at most. The slot whose uses are worth
+ * least is taken, but first of those that are not recent.
+ *
  * Recent is what the last steps used: a token shares a third of its experts with the one before, whatever
  * they were worth before that. Layers come round again and again, so a window that holds less than a step
  * is of no use: where there are not so many slots nothing counts as recent. How much a step uses is seen
- * from how much was used since the layer at work was visited before. Of a long prompt's step, which uses
- * more than fits, nothing counts as recent either: it does not push out what is used often.
+ * from how much was used since the layer at work was visited before (where one layer alone has experts:
+ * not at all). Of a long prompt's step, which uses more than fits, nothing counts as recent either: it
+ * does not push out what is used often.
  *
  * The logarithm of a worth, seen from a fixed time, changes only when the expert is used: that is its
  * score, kept for every key, resident or not, so that what comes back is known. Slots that are not recent
@@ -19,8 +22,8 @@
 #include "base/numeric.h"
 #include "engine/experts/policy_ring.h"
 
-/* Measured with bench/replay (docs/performance.md); 2 to 8 and 2 to 5 differ little. */
-#define HALF_LIFE 3
+/* Measured with bench/replay (docs/performance.md): twice or half as much differs little. */
+#define STEPS_HALF_LIFE 32
 #define STEPS_RECENT 3
 /* Units of a score: one half-life, and a bucket; the buckets cover 16 half-lives. */
 #define UNIT 256u
@@ -64,12 +67,11 @@ static size_t bytes(const struct expert_policy_shape *s)
            (n_slots + N_BUCKETS + 1) * sizeof(struct ring_entry);
 }
 
-static void shrink(void *state, uint32_t n_slots)
+/* How fast what was used loses its worth, where a step uses so many. */
+static void set_half_life(struct lrfu *l, uint64_t step)
 {
-    struct lrfu *l = state;
-    const uint64_t half_life = HALF_LIFE * (uint64_t)n_slots;
-    l->n_now = n_slots;
-    l->ticks_per_use = (uint32_t)MAX_OF((uint64_t)TICKS * UNIT / half_life, (uint64_t)1);
+    const uint64_t n = l->n_now, uses = MIN_OF(MAX_OF(STEPS_HALF_LIFE * step, n), 4 * n);
+    l->ticks_per_use = (uint32_t)MAX_OF((uint64_t)TICKS * UNIT / uses, (uint64_t)1);
 }
 
 static void init(void *state, const struct expert_policy_shape *s)
@@ -83,7 +85,8 @@ static void init(void *state, const struct expert_policy_shape *s)
     l->score = (uint32_t *)(l->ring + s->n_slots + N_BUCKETS + 1);
     l->layer = s->n_layers;
     ring_init(l->ring, s->n_slots + N_BUCKETS + 1);
-    shrink(l, s->n_slots);
+    l->n_now = s->n_slots;
+    set_half_life(l, 0);
     for (uint32_t d = 0; d < FOLD_LIVES * UNIT; d++) {
         const double added = 1 + numeric_pow(2, -(double)d / UNIT);
         l->fold[d] = (uint16_t)(UNIT * numeric_log(added) / numeric_log(2) + 0.5);
@@ -162,6 +165,7 @@ static void measure_step(struct lrfu *l, uint32_t layer)
     l->max_recent = (uint32_t)MIN_OF(STEPS_RECENT * step, n / 2);
     if (l->max_recent < step)
         l->max_recent = step < n - n / 16 ? (uint32_t)step : 0;
+    set_half_life(l, step);
     l->visited[layer] = l->n_uses;
     l->layer = layer;
 }
@@ -210,6 +214,12 @@ static uint32_t victim(void *state)
 static void drop(void *state, uint32_t slot)
 {
     leave(state, slot);
+}
+
+static void shrink(void *state, uint32_t n_slots)
+{
+    struct lrfu *l = state;
+    l->n_now = n_slots;
 }
 
 const struct expert_policy expert_policy_lrfu = {.name = "lrfu",
