@@ -83,9 +83,9 @@ TEST(stop_keeps_the_state_of_requests_and_the_next_run_takes_it_up)
 /* ---- In the middle of a step ------------------------------------------------------------------ */
 
 #ifdef __SANITIZE_THREAD__
-#define LONG_WORDS 20 /* computing is some thirty times slower there */
+#define LONG_WORDS 70 /* computing is some thirty times slower there */
 #else
-#define LONG_WORDS 150
+#define LONG_WORDS 220
 #endif
 #define DEEP_RUN                                                                                   \
     DRILL_RUN "--exact --chunk 2048 --snapshot-after 0 --report-every 20ms --json --drain "
