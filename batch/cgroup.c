@@ -22,6 +22,8 @@ struct version {
     const char *usage;
     const char *hierarchical; /* a limit further up than can be seen; NULL: the version has none */
     const char *cache[2];
+    const char *io; /* the controller of block devices; and what it has read, behind that word */
+    const char *io_file, *io_read;
 };
 
 static const struct version versions[] = {
@@ -29,12 +31,18 @@ static const struct version versions[] = {
      {"memory.max", "memory.high"},
      "memory.current",
      NULL,
-     {"inactive_file", "active_file"}},
+     {"inactive_file", "active_file"},
+     "io",
+     "io.stat",
+     " rbytes="},
     {"cgroup",
      {"memory.limit_in_bytes", NULL},
      "memory.usage_in_bytes",
      "hierarchical_memory_limit",
-     {"total_inactive_file", "total_active_file"}},
+     {"total_inactive_file", "total_active_file"},
+     "blkio",
+     "blkio.throttle.io_service_bytes_recursive",
+     " Read "},
 };
 
 /* ------------------------------------------------------------------ reading */
@@ -123,7 +131,8 @@ static bool is_listed(const char *list, const char *word)
 }
 
 /* The process's group of that version, from "4:memory:/a/b" or "0::/a/b". */
-static bool own_group(const char *text, const struct version *v, char out[PATH_BYTES])
+static bool own_group(const char *text, const struct version *v, const char *controller,
+                      char out[PATH_BYTES])
 {
     const bool unified = v->hierarchical == NULL;
     char list[256];
@@ -137,7 +146,7 @@ static bool own_group(const char *text, const struct version *v, char out[PATH_B
         if (!path)
             continue;
         snprintf(list, sizeof(list), "%.*s", (int)(path - line - at), line + at);
-        if (unified ? id != 0 || *list : !is_listed(list, "memory"))
+        if (unified ? id != 0 || *list : !is_listed(list, controller))
             continue;
         snprintf(out, PATH_BYTES, "%.*s", (int)strcspn(path + 1, "\n"), path + 1);
         return true;
@@ -146,8 +155,8 @@ static bool own_group(const char *text, const struct version *v, char out[PATH_B
 }
 
 /* Where a version's tree is mounted, and which of its groups stands there. */
-static bool mounted(const char *text, const struct version *v, char top[PATH_BYTES],
-                    char point[PATH_BYTES])
+static bool mounted(const char *text, const struct version *v, const char *controller,
+                    char top[PATH_BYTES], char point[PATH_BYTES])
 {
     char type[32], options[1024];
     for (const char *line = text; line; line = strchr(line, '\n')) {
@@ -158,7 +167,8 @@ static bool mounted(const char *text, const struct version *v, char top[PATH_BYT
             sscanf(line, "%*s %*s %*s %4095s %4095s", top, point) != 2 ||
             sscanf(tail, " - %31s %*s %1023s", type, options) != 2)
             continue;
-        if (strcmp(type, v->file_system) == 0 && (!v->hierarchical || is_listed(options, "memory")))
+        if (strcmp(type, v->file_system) == 0 &&
+            (!v->hierarchical || is_listed(options, controller)))
             return true;
     }
     return false;
@@ -179,37 +189,94 @@ static void climb(struct cgroup_memory *ret, const struct version *v, const char
     }
 }
 
-static void look_up(struct cgroup_memory *ret, const char *root, const struct version *v,
-                    const char *groups, const char *mounts, uint64_t own)
+/* What the kernel says about the process's own groups. */
+struct own {
+    const char *root;
+    struct buf groups_text, mounts_text;
+    const char *groups, *mounts;
+};
+
+static void own_open(struct own *o, const char *root)
 {
-    char top[PATH_BYTES], point[PATH_BYTES], group[PATH_BYTES], place[PATH_BYTES * 2];
-    if (!own_group(groups, v, group) || !mounted(mounts, v, top, point))
-        return;
+    char path[PATH_BYTES];
+    o->root = root;
+    snprintf(path, sizeof(path), "%s/proc/self/cgroup", root);
+    o->groups = read_text(&o->groups_text, path);
+    snprintf(path, sizeof(path), "%s/proc/self/mountinfo", root);
+    o->mounts = read_text(&o->mounts_text, path);
+}
+
+static void own_close(struct own *o)
+{
+    buf_release(&o->groups_text);
+    buf_release(&o->mounts_text);
+}
+
+/* Where a controller's tree stands, and the process's group in it: "/" and more. */
+static bool find_group(const struct own *o, const struct version *v, const char *controller,
+                       char place[PATH_BYTES * 2], char group[PATH_BYTES])
+{
+    char top[PATH_BYTES], point[PATH_BYTES];
+    if (!own_group(o->groups, v, controller, group) ||
+        !mounted(o->mounts, v, controller, top, point))
+        return false;
     /* In a container the paths are the host's: what stands above the mount cannot be seen. */
     const size_t n = strcmp(top, "/") == 0 ? 0 : strlen(top);
     if (strncmp(group, top, n) != 0)
-        snprintf(group, sizeof(group), "/");
+        snprintf(group, PATH_BYTES, "/");
     else
         memmove(group, group + n, strlen(group + n) + 1);
     if (group[0] != '/')
-        snprintf(group, sizeof(group), "/");
-    snprintf(place, sizeof(place), "%s%s", root, point);
-    climb(ret, v, place, group, own);
+        snprintf(group, PATH_BYTES, "/");
+    snprintf(place, PATH_BYTES * 2, "%s%s", o->root, point);
+    return true;
 }
 
 void cgroup_memory(const char *root, struct cgroup_memory *ret)
 {
-    char folder[PATH_BYTES], path[PATH_BYTES];
-    struct buf groups, mounts;
+    char folder[PATH_BYTES], place[PATH_BYTES * 2], group[PATH_BYTES];
+    struct own o;
     *ret = (struct cgroup_memory){.limit_bytes = UINT64_MAX, .left_bytes = UINT64_MAX};
     snprintf(folder, sizeof(folder), "%s/proc/self", root);
     const uint64_t own = known(number_in(folder, "status", "RssAnon")) * 1024;
-    snprintf(path, sizeof(path), "%s/proc/self/cgroup", root);
-    const char *own_groups = read_text(&groups, path);
-    snprintf(path, sizeof(path), "%s/proc/self/mountinfo", root);
-    const char *own_mounts = read_text(&mounts, path);
-    for (size_t i = 0; i < ARRAY_LEN(versions); i++)
-        look_up(ret, root, &versions[i], own_groups, own_mounts, own);
-    buf_release(&groups);
-    buf_release(&mounts);
+    own_open(&o, root);
+    for (size_t i = 0; i < ARRAY_LEN(versions); i++) {
+        if (find_group(&o, &versions[i], "memory", place, group))
+            climb(ret, &versions[i], place, group, own);
+    }
+    own_close(&o);
+}
+
+/* ------------------------------------------------------------------ block devices */
+
+/* The numbers behind that word, one for each device; false: there is none. */
+static bool sum_behind(const char *text, const char *word, uint64_t *ret)
+{
+    const char *at = strstr(text, word);
+    const bool any = at != NULL;
+    *ret = 0;
+    for (; at; at = strstr(at, word)) {
+        at += strlen(word);
+        *ret += strtoull(at, NULL, 10);
+    }
+    return any;
+}
+
+bool cgroup_read_bytes(const char *root, uint64_t *ret)
+{
+    char place[PATH_BYTES * 2], group[PATH_BYTES], path[PATH_BYTES * 4];
+    struct own o;
+    bool found = false;
+    own_open(&o, root);
+    for (size_t i = 0; !found && i < ARRAY_LEN(versions); i++) {
+        const struct version *v = &versions[i];
+        struct buf text;
+        if (!find_group(&o, v, v->io, place, group))
+            continue;
+        snprintf(path, sizeof(path), "%s%s/%s", place, group, v->io_file);
+        found = sum_behind(read_text(&text, path), v->io_read, ret);
+        buf_release(&text);
+    }
+    own_close(&o);
+    return found;
 }

@@ -8,6 +8,7 @@
 #ifndef BATCH_CGROUP_H
 #define BATCH_CGROUP_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Of all limits the one that leaves least. */
@@ -19,5 +20,11 @@ struct cgroup_memory {
 
 /* `root` stands before every path: "" for this machine, a folder for tests. What cannot be read limits nothing. */
 void cgroup_memory(const char *root, struct cgroup_memory *ret);
+
+/*
+ * What the kernel counted that the process's own group has read of block devices, of all of them together.
+ * False: it does not say, or has counted nothing yet.
+ */
+bool cgroup_read_bytes(const char *root, uint64_t *ret);
 
 #endif

@@ -94,6 +94,16 @@ static void put_cost(struct output *out, const char *what, int64_t tokens, int64
     output_put(out, ", ");
 }
 
+/* The attempt's share of what steps wanted of experts. */
+static void print_reads(struct output *out, const struct queue_timing *t)
+{
+    char size[24];
+    const double wanted = (double)(t->expert_hits + t->expert_misses);
+    output_put(out, "             %s read, %.1f %% of the experts were in memory\n",
+               str_format_size((uint64_t)t->read_bytes, size),
+               100 * (double)t->expert_hits / wanted);
+}
+
 static void print_attempt(struct output *out, const struct queue_attempt_info *a)
 {
     const struct queue_timing *t = &a->timing;
@@ -107,6 +117,8 @@ static void print_attempt(struct output *out, const struct queue_attempt_info *a
         put_cost(out, "answer", t->decode_tokens, t->decode_ms);
         output_put(out, "%lld resumed\n", (long long)t->resumed_tokens);
     }
+    if (t->expert_misses)
+        print_reads(out, t);
     cJSON *error = a->error_json ? view_parse(a->error_json) : NULL;
     const char *text = view_error_text(error);
     if (text)

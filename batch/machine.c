@@ -115,3 +115,17 @@ void machine_trouble(struct machine_trouble *ret)
     }
     buf_release(&text);
 }
+
+void machine_reads(const char *root, struct machine_reads *ret)
+{
+    char path[4096];
+    struct buf text;
+    uint64_t bytes = 0;
+    buf_init(&text, 4096);
+    snprintf(path, sizeof(path), "%s/proc/self/io", root);
+    const bool told = file_read_all(path, 4096, &text, NULL) == 0;
+    /* Not the end of "cancelled_write_bytes" or the like: it begins a line. */
+    ret->process_bytes = told ? number_after(text.ptr, "\nread_bytes: ") : -1;
+    ret->group_bytes = cgroup_read_bytes(root, &bytes) ? (int64_t)bytes : -1;
+    buf_release(&text);
+}

@@ -36,4 +36,11 @@ struct machine_trouble {
 };
 void machine_trouble(struct machine_trouble *ret);
 
+/* Bytes read of disks since the process began, as the kernel counts; -1: it does not tell. */
+struct machine_reads {
+    int64_t process_bytes; /* /proc/self/io */
+    int64_t group_bytes;   /* the block statistics of its control group, others in it included */
+};
+void machine_reads(const char *root, struct machine_reads *ret);
+
 #endif

@@ -27,7 +27,8 @@ struct report {
     int64_t shown_us;
     double rate; /* tokens/s, smoothed over lines */
     /* what steps read of the model's file, and found, when the experts do not all stay */
-    uint64_t read_bytes, expert_hits, expert_misses, expert_reads;
+    uint64_t read_bytes, experts_wanted, expert_hits, expert_misses, expert_reads;
+    uint64_t load_bytes;                   /* and loads read, each of them all of what stays */
     double expert_busy_ms, expert_wait_ms; /* reads under way; steps stood waiting for some */
     double step_ms;                        /* all steps took, waiting included */
     uint64_t row_layers;                   /* rows that layers were computed for */

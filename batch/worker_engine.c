@@ -216,6 +216,8 @@ static void keep_counts(struct worker *w)
     struct engine_counters c;
     engine_counters(w->engine, &c);
     w->report.read_bytes += c.bytes_read;
+    w->report.load_bytes += c.load_bytes;
+    w->report.experts_wanted += c.experts_wanted;
     w->report.expert_hits += c.expert_hits;
     w->report.expert_misses += c.expert_misses;
     w->report.expert_reads += c.expert_reads;

@@ -345,7 +345,8 @@ struct engine_counters {
     uint64_t row_layers; /* rows times layers they went through, of suspended steps too */
     double load_ms, step_ms;
     uint64_t load_bytes;
-    uint64_t expert_hits, expert_misses; /* of the experts that steps wanted: resident, read */
+    uint64_t experts_wanted;             /* by steps: the distinct ones of each layer and step */
+    uint64_t expert_hits, expert_misses; /* of them: resident before the step, read for it */
     uint64_t expert_reads;               /* of one matrix each */
     double expert_busy_ms;               /* at least one of them was under way */
     double expert_wait_ms;               /* steps stood waiting for reads of experts */

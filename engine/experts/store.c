@@ -233,6 +233,7 @@ void experts_begin(struct expert_store *s, struct expert_visit *v, uint32_t laye
     *v = (struct expert_visit){.store = s, .layer = layer, .ids = ids, .n = n, .want = want};
     memset(want, 0, n * sizeof(*want));
     pthread_mutex_lock(&s->lock);
+    s->counters.wanted += n;
     /* What is here is leased first: no read of this visit may take its slot. */
     for (uint32_t i = 0; i < n; i++) {
         want[i].slot = slots_find(&s->slots, layer, ids[i]);

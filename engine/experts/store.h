@@ -125,6 +125,7 @@ void experts_end(struct expert_visit *v); /* after a failure too; a zeroed visit
 uint64_t experts_shrink(struct expert_store *s, uint64_t bytes, uint32_t n_least);
 
 struct expert_counters {
+    uint64_t wanted;              /* distinct ones of each visit */
     uint64_t hits;                /* resident when the visit began */
     uint64_t misses;              /* read for a visit */
     uint64_t reads;               /* of a matrix; those that failed too */

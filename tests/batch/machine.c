@@ -1,6 +1,7 @@
 /* The budget when nobody named one, on machines made of files: /proc and both versions of control groups. */
 #include "batch/machine.h"
 
+#include <stdlib.h>
 #include <sys/stat.h>
 
 #include "base/file.h"
@@ -184,4 +185,57 @@ TEST(machine_refuses_a_budget_above_the_groups_limit)
         machine_check_budget("root", 4 * GIB + 1, warning, &e), &e, ERROR_BUDGET,
         "--memory is 4.0 GiB (4294967297 bytes), but root/sys/fs/cgroup/a/memory.max allows "
         "4.0 GiB (4294967296 bytes)");
+}
+
+#define MOUNTS_V1                                                                                  \
+    "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"                            \
+    "36 31 0:33 / /sys/fs/cgroup/blkio rw - cgroup cgroup rw,blkio\n"
+
+TEST(machine_reads_are_those_that_the_kernel_counts)
+{
+    struct machine_reads r;
+    make_machine("0::/a/b\n", unified);
+    machine_reads("root", &r);
+    CHECK_INT(r.process_bytes, -1);
+    CHECK_INT(r.group_bytes, -1);
+    put("proc/self/io", "rchar: 11\nwchar: 2\nsyscr: 3\nsyscw: 4\nread_bytes: 4096\n"
+                        "write_bytes: 5\ncancelled_write_bytes: 6\n");
+    put(V2 "a/b/io.stat", ""); /* nothing read yet */
+    machine_reads("root", &r);
+    CHECK_INT(r.process_bytes, 4096);
+    CHECK_INT(r.group_bytes, -1);
+    put(V2 "a/b/io.stat", "254:0 rbytes=1000000 wbytes=77 rios=3 wios=1 dbytes=0 dios=0\n"
+                          "7:1 rbytes=234567 wbytes=0 rios=1 wios=0 dbytes=0 dios=0\n");
+    machine_reads("root", &r);
+    CHECK_INT(r.group_bytes, 1234567);
+    make_machine("7:blkio:/a\n4:memory:/b\n", MOUNTS_V1);
+    put("sys/fs/cgroup/blkio/a/blkio.throttle.io_service_bytes_recursive",
+        "254:0 Read 5000000000\n254:0 Write 9\n254:0 Sync 8\n254:0 Total 5000000009\n"
+        "7:0 Read 17\n7:0 Write 0\nTotal 5000000026\n");
+    machine_reads("root", &r);
+    CHECK_INT(r.group_bytes, 5000000017);
+}
+
+/* This process, on this machine. */
+TEST(machine_reads_grow_with_what_is_read)
+{
+    static char bytes[1 << 20];
+    struct machine_reads before, after;
+    struct error e = {0};
+    struct file_replace w;
+    struct file f;
+    void *got, *place = aligned_alloc(FILE_DIRECT_ALIGN, sizeof(bytes) + FILE_DIRECT_ALIGN);
+    machine_reads("", &before);
+    if (before.process_bytes < 0)
+        SKIP("/proc/self/io cannot be read here");
+    CHECK_OK(file_replace_begin(&w, "data", &e), &e);
+    CHECK_OK(file_write_fd(w.fd, bytes, sizeof(bytes), "data", &e), &e);
+    CHECK_OK(file_replace_commit(&w, &e), &e);
+    CHECK_OK(file_open_direct(&f, "data", &e), &e);
+    CHECK_OK(file_read_direct(&f, place, sizeof(bytes), 0, &got, &e), &e);
+    machine_reads("", &after);
+    if (f.direct)
+        CHECK(after.process_bytes - before.process_bytes >= (int64_t)sizeof(bytes));
+    file_close(&f);
+    free(place);
 }

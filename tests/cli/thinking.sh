@@ -69,7 +69,8 @@ for name in "done failed returned io expert_misses".split():
     print(name, run[name])
 # Three matrices of an expert, each in whole blocks of the file system.
 print(run["reads"] == 3 * run["expert_misses"], run["bytes_read"] % 4096,
-      0 < run["read_wait_ms"] < run["step_ms"])'
+      0 < run["read_wait_ms"] < run["step_ms"],
+      run["experts_wanted"] >= run["expert_hits"] + run["expert_misses"])'
 echo "--- a format that does not think"
 nocturne submit -q --batch plain --reasoning on --max-tokens 5 -p z > id
 mkmodel --arch llama --layers 2 --embd 64 --heads 4 --ff 128 --ctx 256 --vocab 512 -o plain.gguf > .out 2>&1
