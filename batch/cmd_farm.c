@@ -111,11 +111,14 @@ static int measure(struct farm *f, const struct options *o, struct error *e)
     if (rc < 0)
         return rc;
     const struct queue_measure *m = &f->measured;
-    if (m->n_attempts == 0 || m->busy_us <= 0 || m->decode_ms <= 0)
+    if (m->n_attempts == 0 || m->busy_us <= 0)
         return no_rate(e);
     f->machine.tokens_per_s = (double)m->tokens / ((double)m->busy_us / US_PER_S);
-    f->machine.stream_tokens_per_s = (double)m->tokens / ((double)m->decode_ms / 1000);
     f->machine.prompt_s = (double)m->prefill_ms / 1000 / (double)m->n_attempts;
+    /* Requests of less than a millisecond have no rate but that of their attempts. */
+    const double writing_s =
+        m->decode_ms > 0 ? (double)m->decode_ms / 1000 : (double)m->held_us / US_PER_S;
+    f->machine.stream_tokens_per_s = (double)m->tokens / writing_s;
     return 0;
 }
 

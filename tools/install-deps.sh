@@ -20,6 +20,7 @@ build   libcjson-dev          libcjson-dev
 build   uuid-dev              uuid-dev
 build   libpcre2-dev          libpcre2-dev
 build   libmd-dev             libmd-dev
+build   libcurl4-openssl-dev  libcurl4-openssl-dev
 build   liburing-dev          liburing-dev
 demo    python3               python3
 demo    python3-venv          python3-venv
@@ -39,6 +40,7 @@ aarch64 libcjson-dev:arm64    libcjson-dev:arm64
 aarch64 uuid-dev:arm64        uuid-dev:arm64
 aarch64 libpcre2-dev:arm64    libpcre2-dev:arm64
 aarch64 libmd-dev:arm64       libmd-dev:arm64
+aarch64 libcurl4-openssl-dev:arm64 libcurl4-openssl-dev:arm64
 aarch64 liburing-dev:arm64    liburing-dev:arm64
 '
 

@@ -12,6 +12,6 @@ t nocturne farm --users 50 --requests 20 --tokens 500 --utilisation 1.5
 small_model
 nocturne submit -q -p one -p two --max-tokens 8 > .out
 t nocturne farm --users 50 --requests 20 --tokens 500
-nocturne run -m model.gguf --drain --slots 2 --ctx 64 --raw --memory 160M > .out 2>&1
+nocturne run -m model.gguf --drain --slots 2 --ctx 64 --raw --memory 160M > .out 2>&1 || cat .out
 nocturne farm --users 50 --requests 20 --tokens 500 | sed -E 's/^(speed +)[0-9.e+]+ /\1X /; s/^(stream +).*/\1RATES/; s/^(machine +)[0-9,]+ /\1X /; s/ in [0-9]+s$/ in TIME/; s/[0-9.]+ (s|min)  /LATENCY  /' | tr -s ' '
 nocturne farm --users 50 --requests 20 --tokens 500 --json | grep -E '"(source|model|requests|tokens)"'
