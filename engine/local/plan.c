@@ -69,7 +69,7 @@ static uint64_t scratch_bytes(const struct plan_input *in, uint32_t slots, uint3
            whole_pages(plan_step_bytes(o.max_rows, in->model->hp.n_vocab));
 }
 
-/* Of the experts' memory, what rows of a step may take: one part of so many. In blocks of so many rows. */
+/* Of others' memory, what rows of a step may take: one part of so many. In blocks of so many rows. */
 #define SPAN_SHARE 8
 #define SPAN_STEP 64u
 
@@ -132,35 +132,56 @@ static void lay_out_experts(struct engine_plan *p, const struct model *m)
     p->total_bytes += p->experts_bytes;
 }
 
-/* Bytes that rows beyond the default may take; plan.h says why. */
-static uint64_t span_allowance(const struct engine_plan *p, const struct plan_input *in,
-                               uint32_t slots)
+/* Steps of as many rows as `allowed` bytes more hold, in whole blocks. */
+static void lengthen(struct engine_plan *p, const struct plan_input *in, uint64_t allowed)
+{
+    const uint64_t before = p->scratch_bytes;
+    uint32_t low = p->chunk / SPAN_STEP;
+    uint32_t high = MAX_OF(low, MIN_OF(p->ctx, PLAN_MAX_CHUNK) / SPAN_STEP);
+    while (low < high) {
+        const uint32_t middle = low + (high - low + 1) / 2;
+        if (scratch_bytes(in, p->slots, middle * SPAN_STEP) <= before + allowed)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    p->chunk = low * SPAN_STEP;
+    p->scratch_bytes = scratch_bytes(in, p->slots, p->chunk);
+    p->total_bytes += p->scratch_bytes - before;
+}
+
+/* Bytes that rows may take from the slots; plan.h says why. */
+static uint64_t slots_allowance(const struct engine_plan *p, const struct plan_input *in)
 {
     const uint64_t all = model_experts_bytes(in->model, in->model->n_experts);
     const uint64_t least = model_experts_bytes(in->model, least_experts(in->model));
     const uint64_t left = left_for_experts(p);
     if (left >= all)
         return MIN_OF(all / SPAN_SHARE, left - all);
-    const uint64_t short_span = scratch_bytes(in, slots, PLAN_LEAST_SPAN) - p->scratch_bytes;
+    const uint64_t short_span =
+        scratch_bytes(in, p->slots, MAX_OF(PLAN_LEAST_SPAN, p->chunk)) - p->scratch_bytes;
     return MIN_OF(MAX_OF(left / SPAN_SHARE, short_span), left - MIN_OF(left, least));
 }
 
-/* Makes the steps longer where experts are read: by whole blocks of rows, as far as the allowance goes. */
-static void lengthen_span(struct engine_plan *p, const struct plan_input *in, uint32_t slots)
+/* And from the layers that stay, without going below what runs. */
+static uint64_t layers_allowance(const struct engine_plan *p, const struct model *m)
 {
-    const uint64_t least = p->scratch_bytes, allowed = least + span_allowance(p, in, slots);
-    uint32_t low = p->chunk / SPAN_STEP;
-    uint32_t high = MAX_OF(low, MIN_OF(p->ctx, PLAN_MAX_CHUNK) / SPAN_STEP);
-    while (low < high) {
-        const uint32_t middle = low + (high - low + 1) / 2;
-        if (scratch_bytes(in, slots, middle * SPAN_STEP) <= allowed)
-            low = middle;
-        else
-            high = middle - 1;
+    const uint32_t n = trunk_choose_streamed(m, 0);
+    const uint64_t least = p->total_bytes + whole_pages(model_trunk_bytes(m, n)) +
+                           whole_pages(model_repacked_bytes(m, n)) + trunk_ring_bytes(m, n) +
+                           model_experts_bytes(m, least_experts(m));
+    return MIN_OF(p->streamed_bytes / SPAN_SHARE, p->limit_bytes - MIN_OF(p->limit_bytes, least));
+}
+
+static void lengthen_steps(struct engine_plan *p, const struct plan_input *in)
+{
+    if (p->streamed_layers > 0) {
+        p->total_bytes -= p->trunk_bytes + p->repacked_bytes + p->ring_bytes;
+        lengthen(p, in, layers_allowance(p, in->model));
+        lay_out_trunk(p, in->model);
     }
-    p->chunk = low * SPAN_STEP;
-    p->scratch_bytes = scratch_bytes(in, slots, p->chunk);
-    p->total_bytes += p->scratch_bytes - least;
+    if (in->model->n_experts > 0)
+        lengthen(p, in, slots_allowance(p, in));
 }
 
 /* Every term but the experts, for that many slots and positions and steps of the default length. */
@@ -189,8 +210,8 @@ static void lay_out(struct engine_plan *p, const struct plan_input *in, uint32_t
                     uint32_t ctx)
 {
     lay_out_others(p, in, slots, ctx);
-    if (in->model->n_experts > 0 && in->chunk == 0)
-        lengthen_span(p, in, slots);
+    if (in->chunk == 0)
+        lengthen_steps(p, in);
     lay_out_experts(p, in->model);
     p->fits = p->limit_bytes == 0 || p->total_bytes <= p->limit_bytes;
 }

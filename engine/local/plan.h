@@ -20,13 +20,14 @@
 
 #define PLAN_DEFAULT_SLOTS 4u
 /*
- * Rows of a step at most. A span of a prompt reads each expert that its rows choose once per layer, so where
- * experts are read a longer span is worth memory that would hold some: of two spans the one that is twice
- * as long reads half as much for a long prompt, while an eighth fewer slots cost a token at most an eighth
- * more reads. So, unless a number is asked for, models with experts get rows beyond the default for
- *  - an eighth of what would be the experts' where they do not all stay, but at least for a span of
- *    PLAN_LEAST_SPAN rows as long as one row's experts still fit beside it;
- *  - at most an eighth of what the experts take where all of them stay, and only from what is left over;
+ * Rows of a step at most. A span of a prompt reads each expert that its rows choose, and each layer that does
+ * not stay, once; so where something is read a longer span is worth memory that would hold some of it. Of
+ * two spans the one that is twice as long reads half as much for a long prompt, while an eighth fewer slots
+ * cost a token at most an eighth more reads. So, unless a number is asked for, rows beyond the default get
+ *  - from the layers that stay: no more than lets an eighth more be streamed; nothing where all stay;
+ *  - from the experts: an eighth of what would be theirs where they do not all stay, but at least what a span
+ *    of PLAN_LEAST_SPAN rows takes, as long as one row's experts still fit beside it; where all of them
+ *    stay an eighth of what they take, and only from what is left over;
  * never more than the context. The smallest budget is that of the default.
  */
 #define PLAN_DEFAULT_CHUNK 256u

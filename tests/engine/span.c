@@ -91,6 +91,30 @@ TEST(span_of_a_model_without_experts_is_the_default)
     CHECK_INT(plan_for(kit_model("Q4_K", path), 0, 0).chunk, PLAN_DEFAULT_CHUNK);
 }
 
+/* Layers are read again for each step: longer steps for hardly more of them. */
+TEST(span_grows_where_layers_stream_and_hardly_more_stream_for_it)
+{
+    char path[4096];
+    step_kit_model(
+        "deep", "--arch llama --layers 24 --embd 256 --ff 1024 --vocab 300 --ctx 2048 --type F32",
+        path);
+    const uint64_t smallest = plan_for(path, 0, 0).smallest_bytes;
+    const uint64_t whole = plan_for(path, 0, 0).total_bytes;
+    CHECK_INT(plan_for(path, whole, 0).chunk, PLAN_DEFAULT_CHUNK);
+    CHECK_INT(plan_for(path, smallest, 0).chunk, PLAN_DEFAULT_CHUNK);
+    CHECK(plan_for(path, smallest, 0).fits);
+    uint32_t longest = 0;
+    for (uint64_t budget = smallest; budget < whole; budget += (whole - smallest) / 16) {
+        const struct engine_plan p = plan_for(path, budget, 0);
+        const struct engine_plan plain = plan_for(path, budget, PLAN_DEFAULT_CHUNK);
+        CHECK(p.fits && p.total_bytes <= budget && p.chunk <= p.ctx);
+        CHECK_INT(p.smallest_bytes, smallest);
+        CHECK(p.streamed_layers <= plain.streamed_layers * 9 / 8 + 1);
+        longest = MAX_OF(longest, p.chunk);
+    }
+    CHECK(longest > 4 * PLAN_DEFAULT_CHUNK);
+}
+
 /* ------------------------------------------------------------------ what is read */
 
 struct seen {
