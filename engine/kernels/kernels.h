@@ -16,8 +16,11 @@
  * scales) is exact; then, over blocks in ascending order from 0,
  *     acc += d_act * (d_w * dot + min_w * sum_act)
  * one accumulator per output. (nvfp4, whose scales are for 16 elements, has d_w0 * dot0 + d_w1 * dot1
- * in place of d_w * dot.) For f32, f16 and bf16 an ISA says its lanes in its dense.c. Attention's
- * order is in cpu/attention.h.
+ * in place of d_w * dot.) The generic table rounds each product. The others round once where they can:
+ * acc = fma(d_act, t, acc) with t = fma(d_w, dot, min_w * sum_act) for blocks of 32 and, as for nvfp4,
+ * t = fma(min_w, sum_act, d_w * dot) for super-blocks; so their bits are the same. For f32, f16 and bf16 an
+ * ISA says its lanes in its dense.h. Attention's order is in cpu/attention.h. tests/engine/kernels_order.c
+ * has models of it all but attention.
  *
  * Called from inside parallel_for ranges: nothing here starts threads.
  */

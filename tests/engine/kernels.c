@@ -370,6 +370,43 @@ TEST(kernels_exact_product_is_f64)
     }
 }
 
+/* What the activations' form costs a product of bf16 weights: rms error by rms result. */
+TEST(kernels_bf16_activations_stay_f32)
+{
+    const struct kernels *k = NULL;
+    struct error e = {0};
+    struct product p = product_new(quant_by_name("BF16"), 1024, 64, 8);
+    static struct act_q8 codes[1024 / 32];
+    static float w[1024];
+    double result = 0, by_kernel = 0, by_bf16 = 0, by_codes = 0;
+    CHECK_OK(kernels_pick(NULL, &k, &e), &e);
+    fill_synthesised(&p, 1);
+    check_product(k, &p);
+    for (size_t r = 0; r < p.n_rows; r++) {
+        const float *x = p.x + r * p.n_cols;
+        k->act_quantise[ACT_Q8](x, codes, p.n_cols);
+        for (size_t i = 0; i < p.n_out; i++) {
+            double want = 0, rounded = 0, coded = 0;
+            p.quant->decode(p.w + i * quant_row_bytes(p.quant, p.n_cols), w, p.n_cols);
+            for (size_t c = 0; c < p.n_cols; c++) {
+                want += (double)w[c] * (double)x[c];
+                rounded += (double)w[c] * (double)quant_bf16_to_f32(quant_f32_to_bf16(x[c]));
+                coded += (double)w[c] * act_value(ACT_Q8, codes, c);
+            }
+            result += want * want;
+            by_kernel += pow((double)p.y[r * p.n_out + i] - want, 2);
+            by_bf16 += pow(rounded - want, 2);
+            by_codes += pow(coded - want, 2);
+        }
+    }
+    test_note("bf16 products, %s: %.1e off; with activations in bf16 %.1e, in codes of 8 bits %.1e",
+              k->name, sqrt(by_kernel / result), sqrt(by_bf16 / result), sqrt(by_codes / result));
+    CHECK(by_kernel < 1e-12 * result);
+    CHECK(by_bf16 > 1e6 * by_kernel);
+    CHECK(by_bf16 < by_codes);
+    product_release(&p);
+}
+
 /* Half a step from each number, and codes that use their range. */
 static void check_act(const struct kernels *k, enum act_kind kind, const float *x, size_t n)
 {

@@ -4,9 +4,10 @@
  * Order: lane l of WIDE_LANES sums the columns k = l mod WIDE_LANES in ascending order by FMA; then the
  * lanes are summed as wide_sum says. Columns beyond the last are zeros.
  *
- * BF16 dot instructions (AVX512_BF16) are not used: they take activations rounded to eight bits, and so
- * give up more than any format's 8-bit codes with a scale for 32 do, treat subnormals as zeros, and bring
- * nothing where it counts: with one row memory is the limit.
+ * BF16 dot instructions (AVX512_BF16) are not used: they take activations rounded to eight bits and
+ * subnormals as zeros. Products would be off by 2e-3 of their rms, half of what codes of 8 bits cost but ten
+ * thousand times what these loops do (tests/engine/kernels.c measures it), and files that keep bf16 are kept
+ * for their precision. With one row memory is the limit; with many they could do twice the products a cycle.
  */
 #ifndef ENGINE_KERNELS_CPU_VECTOR_DENSE_H
 #define ENGINE_KERNELS_CPU_VECTOR_DENSE_H
