@@ -22,6 +22,7 @@
 #define TILE_W 4 /* weight rows of a tile */
 #define TILE_X WIDE_TILE
 #define TILE_X_MAX 6
+#define TILE_AHEAD 18432 /* bytes beyond a group of rows that memory is asked for: panel.h says why */
 #define GROUP_X 48 /* activation rows that a weight row serves before the next is fetched */
 
 /* A vector of weights from column k. */
@@ -54,6 +55,7 @@ struct tile {
     const void *w[TILE_W];
     const float *x[TILE_X_MAX];
     size_t n_cols;
+    size_t near_bytes, far_bytes; /* from what is used to what is fetched into each cache */
 };
 
 VEC_INLINE void multiply(const struct tile *t, load_fn *load, size_t elem_bytes, int n_x,
@@ -66,6 +68,11 @@ VEC_INLINE void multiply(const struct tile *t, load_fn *load, size_t elem_bytes,
     }
     size_t k = 0;
     for (; k + WIDE_LANES <= t->n_cols; k += WIDE_LANES) {
+        const char *next = (const char *)t->w[0] + TILE_W * k * elem_bytes;
+        for (size_t at = 0; n_x == 1 && at < TILE_W * WIDE_LANES * elem_bytes; at += 64) {
+            __builtin_prefetch(next + t->far_bytes + at, 0, 2);
+            __builtin_prefetch(next + t->near_bytes + at, 0, 3);
+        }
         for (int i = 0; i < TILE_W; i++) {
             wide w = load(t->w[i], k);
             for (int r = 0; r < n_x; r++)
@@ -89,7 +96,9 @@ VEC_INLINE void multiply(const struct tile *t, load_fn *load, size_t elem_bytes,
 VEC_INLINE void serve(const struct matmul *m, load_fn *load, size_t elem_bytes, size_t i,
                       size_t n_w, size_t r0, size_t r1)
 {
-    struct tile t = {.n_cols = m->n_cols};
+    struct tile t = {.n_cols = m->n_cols,
+                     .near_bytes = TILE_W * m->w_row_bytes / 2,
+                     .far_bytes = TILE_W * m->w_row_bytes + TILE_AHEAD};
     float out[TILE_X_MAX][TILE_W];
     for (size_t j = 0; j < TILE_W; j++)
         t.w[j] = (const char *)m->w + (i + MIN_OF(j, n_w - 1)) * m->w_row_bytes;
