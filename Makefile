@@ -200,6 +200,9 @@ else
 	@REPEATS=$(or $(REPEATS),5) ISA=$(ISA) sh bench/peer.sh "$(PEER)" "$(or $(MODEL),$$(sh tools/get-demo-model.sh))"
 endif
 
+bench-out-of-core: benches tools ## a model larger than memory [SIZE=8G PEER=folder REPEATS=3 BUDGETS="4.5 2 all"; bench/out-of-core.py says more]
+	@python3 bench/out-of-core.py $(B)
+
 eval-peer: all ## perplexity beside llama.cpp: PEER=folder of its programs [MODEL=]
 	sh bench/perplexity.sh "$(PEER)" "$(or $(MODEL),$$(sh tools/get-demo-model.sh))"
 
