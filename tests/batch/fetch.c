@@ -149,6 +149,7 @@ TEST(fetch_gives_the_right_file_or_none_whatever_the_server_does)
                 check_property(&w, &a, how);
         }
     }
+    web_stop(&w);
 }
 
 /* ---- What must come to a good end ------------------------------------------------------------- */
@@ -165,6 +166,7 @@ static void check_mended(enum web_fault fault, bool linked, bool changed)
     check_whole(&w, changed);
     CHECK_INT(r.n_fetched, 1);
     CHECK_INT(r.n_unhashed, !linked);
+    web_stop(&w);
 }
 
 TEST(fetch_mends_what_can_be_mended)
@@ -195,6 +197,7 @@ static void check_fails(enum web_fault fault, bool linked, enum error_code code,
     CHECK_ERROR(pull(&a, &r, &e), &e, code, part);
     CHECK(fault == WEB_HUGE || strstr(e.text, "model.gguf") != NULL);
     CHECK(!exists(FILE_PATH));
+    web_stop(&w);
 }
 
 TEST(fetch_says_why_there_is_no_file)
@@ -222,6 +225,7 @@ TEST(fetch_refuses_a_hash_that_two_sources_disagree_on)
     a.sha256 = w.sha256;
     CHECK_ERROR(pull(&a, &r, &e), &e, ERROR_BADDATA, "says the list");
     CHECK(!exists(FILE_PATH) && !exists(FILE_PATH ".part"));
+    web_stop(&w);
 }
 
 TEST(fetch_takes_an_empty_file)
@@ -233,6 +237,7 @@ TEST(fetch_takes_an_empty_file)
     web_start(&w, 0);
     CHECK_OK(pull(&a, &r, &e), &e);
     check_whole(&w, false);
+    web_stop(&w);
 }
 
 /* ---- Going on --------------------------------------------------------------------------------- */
@@ -252,6 +257,7 @@ static void check_resumes(bool linked, unsigned connections)
     check_whole(&w, false);
     /* Whole segments, and a few bytes that were compared, came twice at most. */
     CHECK(atomic_load(&w.sent_bytes) < SIZE + 110000);
+    web_stop(&w);
 }
 
 TEST(fetch_goes_on_where_it_was_stopped)
@@ -273,6 +279,7 @@ TEST(fetch_does_not_go_on_with_another_file)
     w.fault = WEB_CHANGES; /* from the third answer on, so from the first here */
     CHECK_OK(pull(&a, &r, &e), &e);
     check_whole(&w, true);
+    web_stop(&w);
 }
 
 /* A part whose state is damaged, or that is damaged itself, is begun anew or found out. */
@@ -300,6 +307,7 @@ TEST(fetch_believes_no_damaged_part)
         CHECK_OK(pull(&a, &r, &e), &e);
         check_whole(&w, false);
     }
+    web_stop(&w);
 }
 
 TEST(fetch_leaves_alone_what_is_there)
@@ -324,6 +332,7 @@ TEST(fetch_leaves_alone_what_is_there)
     CHECK(exists(FILE_PATH));
     CHECK(truncate(FILE_PATH, 10) == 0);
     CHECK_ERROR(pull(&a, &r, &e), &e, ERROR_BADDATA, "is there with 10 bytes");
+    web_stop(&w);
 }
 
 /* ---- Secrets, other pulls, the disk ----------------------------------------------------------- */
@@ -344,6 +353,8 @@ TEST(fetch_gives_a_token_to_the_first_host_only)
     CHECK(atomic_load(&hub.tokens) > 0);
     CHECK(atomic_load(&store.requests) > 0);
     CHECK_INT(atomic_load(&store.tokens), 0);
+    web_stop(&hub);
+    web_stop(&store);
 }
 
 TEST(fetch_is_alone_in_its_folder)
@@ -359,6 +370,7 @@ TEST(fetch_is_alone_in_its_folder)
     CHECK_ERROR(pull(&a, &r, &e), &e, ERROR_BUSY, "another pull is at work there");
     close(fd);
     CHECK_OK(pull(&a, &r, &e), &e);
+    web_stop(&w);
 }
 
 static void check_disk_faults(enum file_fault kind)
@@ -381,6 +393,7 @@ static void check_disk_faults(enum file_fault kind)
             CHECK_OK(pull(&a, &r, &e), &e);
         check_whole(&w, false);
     }
+    web_stop(&w);
 }
 
 TEST(fetch_survives_every_failure_of_the_disk)
@@ -406,6 +419,7 @@ TEST(fetch_survives_every_failed_allocation)
         CHECK(rc == 0 || (e.text[0] && (!exists(FILE_PATH) || is_file(&w, false))));
     }
     check_whole(&w, false);
+    web_stop(&w);
 }
 
 /* ---- verify ----------------------------------------------------------------------------------- */
@@ -441,4 +455,5 @@ TEST(verify_names_the_file_to_fetch_again)
     CHECK(strstr(out, "\"missing\"") && strstr(out, "\"nocturne pull http://127.0.0.1"));
     CHECK_OK(pull(&a, &r, &e), &e);
     CHECK_INT(program_run("verify " DIR, out, sizeof(out)), 0);
+    web_stop(&w);
 }

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/sha256.h"
 #include "tests/test.h"
 
@@ -215,7 +216,8 @@ static void read_line(struct exchange *x, const char *line)
 static void *serve(void *context)
 {
     struct connection *c = context;
-    struct exchange x = {.web = c->web, .fd = c->fd};
+    struct web *w = c->web;
+    struct exchange x = {.web = w, .fd = c->fd};
     char text[8000];
     size_t n = 0;
     free(c);
@@ -237,22 +239,33 @@ static void *serve(void *context)
     while (recv(x.fd, text, sizeof(text), 0) > 0)
         ; /* a close with bytes unread would be a reset, and what was sent be lost */
     close(x.fd);
+    atomic_fetch_sub(&w->serving, 1);
     return NULL;
 }
 
-static void *listen_for_ever(void *context)
+static void *take_connections(void *context)
 {
     struct web *w = context;
-    for (;;) {
+    for (int fd = accept(w->listener, NULL, NULL); fd >= 0; fd = accept(w->listener, NULL, NULL)) {
         struct connection *c = malloc(sizeof(*c));
         pthread_t thread;
         CHECK(c != NULL);
-        *c = (struct connection){w, accept(w->listener, NULL, NULL)};
-        CHECK(c->fd >= 0);
+        *c = (struct connection){w, fd};
+        atomic_fetch_add(&w->serving, 1);
         CHECK(pthread_create(&thread, NULL, serve, c) == 0);
         pthread_detach(thread);
     }
     return NULL;
+}
+
+void web_stop(struct web *w)
+{
+    shutdown(w->listener, SHUT_RDWR);
+    pthread_join(w->thread, NULL);
+    while (atomic_load(&w->serving) > 0)
+        clock_sleep_us(1000);
+    close(w->listener);
+    free(w->bytes);
 }
 
 static void hash(const struct web *w, bool changed, char out[65])
@@ -273,7 +286,6 @@ void web_start(struct web *w, size_t size)
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t len = sizeof(at);
-    pthread_t thread;
     w->size = size;
     w->bytes = malloc(size + 1);
     CHECK(w->bytes != NULL);
@@ -291,6 +303,5 @@ void web_start(struct web *w, size_t size)
           listen(w->listener, 64) == 0);
     CHECK(getsockname(w->listener, (struct sockaddr *)&at, &len) == 0);
     w->port = ntohs(at.sin_port);
-    CHECK(pthread_create(&thread, NULL, listen_for_ever, w) == 0);
-    pthread_detach(thread);
+    CHECK(pthread_create(&w->thread, NULL, take_connections, w) == 0);
 }

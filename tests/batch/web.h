@@ -1,11 +1,12 @@
 /*
  * A web server on this machine that misbehaves to order: one file, one fault.
  *
- * Serves until the process ends; a thread for each connection. Counters may be read at any time.
+ * A thread for each connection. What is atomic may be set and read at any time.
  */
 #ifndef TESTS_BATCH_WEB_H
 #define TESTS_BATCH_WEB_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -44,12 +45,15 @@ enum web_fault {
 
 struct web {
     int listener;
+    pthread_t thread;
+    atomic_int serving; /* connections */
     int port;
-    int redirect_port; /* not 0: to that port of "localhost", with what it says of the file */
-    enum web_fault fault;
-    bool etag, modified, linked; /* what it says of the file */
-    bool wrong_hash;             /* linked, and not this one's */
-    unsigned char *bytes;        /* [size] */
+    atomic_int
+        redirect_port; /* not 0: to that port of "localhost", with what it says of the file */
+    _Atomic enum web_fault fault;
+    atomic_bool etag, modified, linked; /* what it says of the file */
+    atomic_bool wrong_hash;             /* linked, and not this one's */
+    unsigned char *bytes;               /* [size] */
     size_t size;
     char sha256[65], changed_sha256[65];
     atomic_bool corrupted;
@@ -59,8 +63,10 @@ struct web {
     atomic_llong sent_bytes;
 };
 
-/* A file of that size; the fault may be set again before a request. */
+/* A file of that size. */
 void web_start(struct web *w, size_t size);
+/* Waits until every connection is closed. */
+void web_stop(struct web *w);
 /* The file as it is in the end: changed or not. */
 void web_bytes(const struct web *w, bool changed, unsigned char *out);
 
