@@ -150,23 +150,9 @@ static int status_of(struct worker *w, int rc, struct error *e)
     return rc ? rc : w->report.n_failed ? EXIT_SOME_FAILED : 0;
 }
 
-/* What the kernel counted in the meantime; null: it does not tell. */
-static void add_reads(cJSON *o, const char *name, int64_t before, int64_t after)
+static int tell_figures(struct worker *w, int status, struct error *e)
 {
-    if (after < 0)
-        cJSON_AddNullToObject(o, name);
-    else
-        cJSON_AddNumberToObject(o, name, (double)(after - MAX_OF(before, 0)));
-}
-
-static int tell_figures(struct worker *w, const struct machine_reads *before, int status,
-                        struct error *e)
-{
-    struct machine_reads now;
     cJSON *o = report_json(&w->report);
-    machine_reads("", &now);
-    add_reads(o, "process_read_bytes", before->process_bytes, now.process_bytes);
-    add_reads(o, "group_read_bytes", before->group_bytes, now.group_bytes);
     cJSON_AddStringToObject(o, "io", w->info.io ? w->info.io : "");
     int rc = output_json(w->o->json, o, true, e);
     return rc < 0 ? rc : status;
@@ -180,8 +166,6 @@ int worker_run(const struct worker_options *o, struct queue *q, struct stop *sto
     w->o = o;
     w->queue = q;
     w->stop = stop;
-    struct machine_reads before;
-    machine_reads("", &before);
     report_init(&w->report, o->report_us);
     int rc = begin(w, e);
     if (rc == 0)
@@ -192,7 +176,7 @@ int worker_run(const struct worker_options *o, struct queue *q, struct stop *sto
         report_summary(&w->report);
     rc = status_of(w, rc, e);
     if (began && o->json && rc >= 0)
-        rc = tell_figures(w, &before, rc, e);
+        rc = tell_figures(w, rc, e);
     mem_free(w);
     return rc;
 }

@@ -207,14 +207,25 @@ int worker_load(struct worker *w, struct error *e)
         return rc;
     tell_loaded(w, counters.load_ms);
     worker_tell(w, "working");
+    machine_reads("", &w->reads);
     return 0;
+}
+
+/* Since the model was loaded; a group that had read nothing then may not have been listed. */
+static void add_reads(int64_t *sum, int64_t before, int64_t now)
+{
+    *sum = now < 0 || *sum < 0 ? -1 : *sum + now - MAX_OF(before, 0);
 }
 
 /* What the experts cost goes with the engine; the summary comes after it. */
 static void keep_counts(struct worker *w)
 {
     struct engine_counters c;
+    struct machine_reads now;
     engine_counters(w->engine, &c);
+    machine_reads("", &now);
+    add_reads(&w->report.process_read_bytes, w->reads.process_bytes, now.process_bytes);
+    add_reads(&w->report.group_read_bytes, w->reads.group_bytes, now.group_bytes);
     w->report.read_bytes += c.bytes_read;
     w->report.load_bytes += c.load_bytes;
     w->report.experts_wanted += c.experts_wanted;

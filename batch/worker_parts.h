@@ -70,6 +70,7 @@ struct worker {
     bool paused;
     bool fresh;      /* scanned since anything changed and since worker_idle last judged */
     int64_t load_ms; /* to be shared out among the first jobs */
+    struct machine_reads reads; /* when the model was loaded */
     unsigned n_failed_steps;
     /* of the step that is being run, monotonic */
     int64_t slice_since_us, layer_since_us, layer_us;
