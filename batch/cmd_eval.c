@@ -114,9 +114,10 @@ static int run(struct command_context *c, struct error *e)
 }
 
 static const enum option_id options[] = {
-    OPTION_MODEL, OPTION_WINDOW,        OPTION_WINDOWS,      OPTION_AGAINST, OPTION_SAVE_LOGITS,
-    OPTION_EXACT, OPTION_MEMORY,        OPTION_THREADS,      OPTION_CHUNK,   OPTION_ISA,
-    OPTION_IO,    OPTION_EXPERT_POLICY, OPTION_REPORT_EVERY, OPTION_JSON,    OPTION_NONE};
+    OPTION_MODEL,       OPTION_WINDOW,       OPTION_WINDOWS, OPTION_AGAINST,
+    OPTION_SAVE_LOGITS, OPTION_EXACT,        OPTION_MEMORY,  OPTION_THREADS,
+    OPTION_CHUNK,       OPTION_ISA,          OPTION_IO,      OPTION_EXPERT_POLICY,
+    OPTION_LOOKAHEAD,   OPTION_REPORT_EVERY, OPTION_JSON,    OPTION_NONE};
 
 const struct command command_eval = {
     .name = "eval",

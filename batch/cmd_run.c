@@ -1,3 +1,5 @@
+#include <string.h>
+
 #include "batch/command.h"
 #include "batch/database.h"
 #include "batch/model_options.h"
@@ -15,6 +17,7 @@ static struct worker_options worker_options(const struct options *o)
         .chunk = (uint32_t)option_int(o, OPTION_CHUNK),
         .isa = option_text(o, OPTION_ISA),
         .io = option_text(o, OPTION_IO),
+        .lookahead = strcmp(option_text(o, OPTION_LOOKAHEAD), "on") == 0,
         .expert_policy = option_text(o, OPTION_EXPERT_POLICY),
         .chat_format = option_text(o, OPTION_CHAT_FORMAT),
         .exact = option_on(o, OPTION_EXACT),
@@ -49,27 +52,12 @@ static int run(struct command_context *c, struct error *e)
     return rc;
 }
 
-static const enum option_id options[] = {OPTION_MODEL,
-                                         OPTION_MEMORY,
-                                         OPTION_THREADS,
-                                         OPTION_CTX,
-                                         OPTION_SLOTS,
-                                         OPTION_CHUNK,
-                                         OPTION_ISA,
-                                         OPTION_IO,
-                                         OPTION_EXPERT_POLICY,
-                                         OPTION_EXACT,
-                                         OPTION_RAW,
-                                         OPTION_CHAT_FORMAT,
-                                         OPTION_ALIAS,
-                                         OPTION_MATCH_MODEL,
-                                         OPTION_DRAIN,
-                                         OPTION_LEASE,
-                                         OPTION_REPORT_EVERY,
-                                         OPTION_SPACE_CHECK,
-                                         OPTION_SNAPSHOT_AFTER,
-                                         OPTION_JSON,
-                                         OPTION_NONE};
+static const enum option_id options[] = {
+    OPTION_MODEL, OPTION_MEMORY, OPTION_THREADS,      OPTION_CTX,           OPTION_SLOTS,
+    OPTION_CHUNK, OPTION_ISA,    OPTION_IO,           OPTION_EXPERT_POLICY, OPTION_LOOKAHEAD,
+    OPTION_EXACT, OPTION_RAW,    OPTION_CHAT_FORMAT,  OPTION_ALIAS,         OPTION_MATCH_MODEL,
+    OPTION_DRAIN, OPTION_LEASE,  OPTION_REPORT_EVERY, OPTION_SPACE_CHECK,   OPTION_SNAPSHOT_AFTER,
+    OPTION_JSON,  OPTION_NONE};
 
 const struct command command_run = {
     .name = "run",

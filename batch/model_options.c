@@ -1,5 +1,7 @@
 #include "batch/model_options.h"
 
+#include <string.h>
+
 int model_path_check(const char *path, struct error *e)
 {
     if (path)
@@ -24,6 +26,7 @@ int model_options_read(struct engine_options *ret, const struct options *o, cons
         .chunk = (uint32_t)option_int(o, OPTION_CHUNK),
         .isa = option_text(o, OPTION_ISA),
         .io = option_text(o, OPTION_IO),
+        .lookahead = strcmp(option_text(o, OPTION_LOOKAHEAD), "on") == 0,
         .expert_policy = option_text(o, OPTION_EXPERT_POLICY),
         .chat_format = option_text(o, OPTION_CHAT_FORMAT),
         .exact = option_on(o, OPTION_EXACT),

@@ -258,6 +258,8 @@ cJSON *report_json(const struct report *r)
         {"experts_wanted", (double)r->experts_wanted},
         {"expert_hits", (double)r->expert_hits},
         {"expert_misses", (double)r->expert_misses},
+        {"guesses", (double)r->expert_guesses},
+        {"good_guesses", (double)r->expert_good_guesses},
         {"reads", (double)r->expert_reads},
         {"read_ms", r->expert_busy_ms},
         {"read_wait_ms", r->expert_wait_ms},

@@ -28,6 +28,7 @@ struct report {
     double rate; /* tokens/s, smoothed over lines */
     /* what steps read of the model's file, and found, when the experts do not all stay */
     uint64_t read_bytes, experts_wanted, expert_hits, expert_misses, expert_reads;
+    uint64_t expert_guesses, expert_good_guesses;
     uint64_t load_bytes; /* and loads read, each of them all of what stays */
     /* all reads of disks while the model was loaded, as the kernel counts; -1: it does not tell */
     int64_t process_read_bytes, group_read_bytes;

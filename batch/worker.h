@@ -39,7 +39,7 @@ struct worker_options {
     int threads;
     uint32_t ctx, slots, chunk; /* 0: the engine's default */
     const char *isa, *io, *expert_policy, *chat_format;
-    bool exact;
+    bool exact, lookahead;
     bool raw;         /* messages' contents as plain text */
     bool match_model; /* refuse requests that name another model */
     bool drain;       /* stop when nothing is left */

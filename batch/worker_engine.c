@@ -61,6 +61,7 @@ static struct engine_options engine_options(struct worker *w, bool headers_only)
                                    .chunk = o->chunk,
                                    .isa = o->isa,
                                    .io = o->io,
+                                   .lookahead = o->lookahead,
                                    .expert_policy = o->expert_policy,
                                    .chat_format = o->raw ? NULL : o->chat_format,
                                    .exact = o->exact,
@@ -232,6 +233,8 @@ static void keep_counts(struct worker *w)
     w->report.expert_hits += c.expert_hits;
     w->report.expert_misses += c.expert_misses;
     w->report.expert_reads += c.expert_reads;
+    w->report.expert_guesses += c.expert_guesses;
+    w->report.expert_good_guesses += c.expert_good_guesses;
     w->report.expert_busy_ms += c.expert_busy_ms;
     w->report.expert_wait_ms += c.expert_wait_ms;
     w->report.step_ms += c.step_ms;

@@ -1,5 +1,6 @@
 /*
  * io record MODEL [--memory SIZE] [--prompt N] [--tokens N] [--io WAY] [--threads N]
+ *           [--lookahead on|off]
  * io random FILE [--bytes N] [--reads N] [--burst N] [--seed N]
  * io replay READS FILE... [--io WAY,...] [--depth N,...] [--split BYTES,...] [--repeat N]
  *
@@ -37,6 +38,7 @@ struct settings {
     size_t n_ways, n_depths, n_splits;
     uint64_t memory, prompt, tokens, bytes, reads, burst, seed, repeat;
     int threads;
+    bool lookahead;
 };
 
 struct item {
@@ -131,6 +133,7 @@ static void record(const struct settings *s)
                                .io = s->way[0],
                                .threads = s->threads,
                                .slots = 1,
+                               .lookahead = s->lookahead,
                                .reading = print_read};
     if (ledger_new(&o.ledger, s->memory, &e) != 0 || engine_open(&en, &o, &e) != 0)
         fail(s->file[0], e.text);
@@ -142,6 +145,9 @@ static void record(const struct settings *s)
             "%.3f s of steps\n",
             c.expert_reads, c.bytes_read, c.expert_busy_ms / 1e3, c.expert_wait_ms / 1e3,
             c.step_ms / 1e3);
+    fprintf(stderr,
+            "%" PRIu64 " hits, %" PRIu64 " misses, %" PRIu64 " guesses, %" PRIu64 " of them good\n",
+            c.expert_hits, c.expert_misses, c.expert_guesses, c.expert_good_guesses);
     engine_close(en);
     ledger_free(o.ledger);
 }
@@ -389,6 +395,8 @@ static void take_option(struct settings *s, const char *name, char *value)
         s->n_splits = sizes_of(value, s->split);
     else if (strcmp(name, "--threads") == 0)
         s->threads = (int)size_of(value);
+    else if (strcmp(name, "--lookahead") == 0)
+        s->lookahead = strcmp(value, "on") == 0;
     else if (!take_number(s, name, value))
         fail(name, "unknown");
 }

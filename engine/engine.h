@@ -51,6 +51,7 @@ struct engine_options {
     uint64_t cache_bytes; /* page cache that the caller's own files cause: planned with the rest */
     const char *isa;      /* NULL, "auto", "generic", "avx2" ... */
     const char *io;       /* how experts are read: NULL, "auto", "uring" or "pread" */
+    bool lookahead;       /* read what the next layer may want of the experts */
     const char *expert_policy; /* who makes room: NULL, or a name in engine/experts/policies.def */
     const char *chat_format;   /* NULL: by the model's template */
     bool exact;
@@ -347,11 +348,12 @@ struct engine_counters {
     uint64_t load_bytes;
     uint64_t experts_wanted;             /* by steps: the distinct ones of each layer and step */
     uint64_t expert_hits, expert_misses; /* of them: resident before the step, read for it */
-    uint64_t expert_reads;               /* of one matrix each */
-    double expert_busy_ms;               /* at least one of them was under way */
-    double expert_wait_ms;               /* steps stood waiting for reads of experts */
-    double layers_wait_ms;               /* and of streamed layers */
-    uint32_t worst_file_failures;        /* reads of one file of the model that failed */
+    uint64_t expert_guesses, expert_good_guesses; /* read on a guess; and wanted then */
+    uint64_t expert_reads;                        /* of one matrix each */
+    double expert_busy_ms;                        /* at least one of them was under way */
+    double expert_wait_ms;                        /* steps stood waiting for reads of experts */
+    double layers_wait_ms;                        /* and of streamed layers */
+    uint32_t worst_file_failures;                 /* reads of one file of the model that failed */
 };
 void engine_counters(const struct engine *en, struct engine_counters *ret);
 

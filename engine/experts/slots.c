@@ -157,14 +157,22 @@ static void empty(struct slots *s, uint32_t slot)
     s->free_list[s->n_free++] = slot;
 }
 
+/* A guess that came true has taken a spare slot: another one takes its place here. */
 uint32_t slots_take(struct slots *s, uint32_t layer, uint32_t expert)
 {
-    if (s->n_free == 0) {
+    while (s->n_free <= s->n_spare) {
         const uint32_t victim = s->policy->victim(s->policy_state);
         if (victim == EXPERT_NO_SLOT)
-            return EXPERT_NO_SLOT;
+            break;
         empty(s, victim);
     }
+    return slots_take_empty(s, layer, expert);
+}
+
+uint32_t slots_take_empty(struct slots *s, uint32_t layer, uint32_t expert)
+{
+    if (s->n_free == 0)
+        return EXPERT_NO_SLOT;
     const uint32_t slot = s->free_list[--s->n_free];
     s->slot[slot] = (struct slot){.layer = layer, .expert = expert, .state = SLOT_EMPTY};
     *where(s, layer, expert) = slot;
@@ -181,6 +189,12 @@ static void settle(struct slots *s, uint32_t slot)
         s->policy->join(s->policy_state, slot);
     if (s->slot[slot].state == SLOT_FAILED)
         empty(s, slot);
+}
+
+void slots_forget(struct slots *s, uint32_t slot)
+{
+    assert(s->slot[slot].state == SLOT_READY && s->slot[slot].leases == 0);
+    empty(s, slot);
 }
 
 void slots_lease(struct slots *s, uint32_t slot)

@@ -32,7 +32,7 @@ struct slots {
     struct slot *slot;           /* [n] */
     uint32_t *where;             /* [n_layers][n_experts] slot, or EXPERT_NO_SLOT */
     uint32_t *free_list;         /* [n] EMPTY slots */
-    uint32_t n_free;
+    uint32_t n_free, n_spare;    /* of them, kept for what is read on a guess */
     const struct expert_policy *policy;
     void *policy_state;
     void *queue; /* [n * EXPERT_SLICES] of the store */
@@ -47,6 +47,10 @@ struct read_job *slots_queue(const struct slots *s);
 uint32_t slots_find(const struct slots *s, uint32_t layer, uint32_t expert);
 /* An empty slot, or the policy's victim, becomes that expert's; EXPERT_NO_SLOT: none may be taken. */
 uint32_t slots_take(struct slots *s, uint32_t layer, uint32_t expert);
+/* The same, but an empty one only. */
+uint32_t slots_take_empty(struct slots *s, uint32_t layer, uint32_t expert);
+/* It is READY and leased by nobody: nobody will want it. */
+void slots_forget(struct slots *s, uint32_t slot);
 void slots_lease(struct slots *s, uint32_t slot);
 void slots_release(struct slots *s, uint32_t slot);
 void slots_loading(struct slots *s, uint32_t slot, uint32_t n_reads);

@@ -8,8 +8,19 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "engine/experts/guesses.h"
 #include "engine/experts/io.h"
 #include "engine/experts/slots.h"
+
+/* Reads on a guess at once: what a visit wants then waits for so many at most. */
+#define GUESSING 4u
+
+/* Of a read: its slot in the upper half, its slice below, and whether nobody has asked for it. */
+#define TAG_GUESS (UINT64_C(1) << 31)
+#define TAG_SLICE (TAG_GUESS - 1)
+
+/* At most that part of the slots is kept for guesses. */
+#define SPARE_PART 32u
 
 enum want_state { WANT_UNSTARTED, WANT_LEASED, WANT_SERVED, WANT_GIVEN_BACK };
 
@@ -37,6 +48,10 @@ struct expert_store {
     size_t cap, head, n_queued;
     uint32_t n_new;       /* queued since the readers were told */
     uint32_t n_under_way; /* queued or in flight */
+    uint32_t n_demanded;  /* of them, for a visit */
+    bool lookahead;
+    struct guesses guesses;
+    uint32_t n_guessing; /* in flight on a guess */
     int64_t busy_since_us;
     uint64_t n_bursts;
     struct expert_counters counters;
@@ -64,22 +79,43 @@ static void tell_reads(struct expert_store *s, uint32_t slot)
     }
 }
 
-static void push(struct expert_store *s, uint32_t slot)
+/* The slot's matrices from `first` on wait for a reader. */
+static void demand(struct expert_store *s, uint32_t slot, uint32_t first)
 {
     const uint32_t n = slots_layer(&s->slots, slot)->n_slices;
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = first; i < n; i++) {
         assert(s->n_queued < s->cap);
         s->queue[(s->head + s->n_queued++) % s->cap] = (struct read_job){slot, i};
     }
+    s->n_demanded += n - first;
+    s->n_new += n - first;
+}
+
+/* The slot's reads are under way. */
+static void begin_reads(struct expert_store *s, uint32_t slot)
+{
+    const uint32_t n = slots_layer(&s->slots, slot)->n_slices;
     if (s->n_under_way == 0) {
         s->busy_since_us = clock_mono_us();
         s->n_bursts++;
     }
     s->n_under_way += n;
-    s->n_new += n;
     slots_loading(&s->slots, slot, n);
     if (s->reading)
         tell_reads(s, slot);
+}
+
+static void push(struct expert_store *s, uint32_t slot)
+{
+    begin_reads(s, slot);
+    demand(s, slot, 0);
+}
+
+static void end_reads(struct expert_store *s, uint32_t n)
+{
+    s->n_under_way -= n;
+    if (n > 0 && s->n_under_way == 0)
+        s->counters.busy_us += (uint64_t)(clock_mono_us() - s->busy_since_us);
 }
 
 /* Once for all that was pushed. */
@@ -89,24 +125,42 @@ static void tell_readers(struct expert_store *s)
     s->n_new = 0;
 }
 
+/* What visits want, oldest first; while they want nothing, what may be wanted next. */
+static bool next_job(struct expert_store *s, struct read_job *ret, bool *ret_guess)
+{
+    *ret_guess = s->n_queued == 0;
+    if (s->n_queued > 0) {
+        *ret = s->queue[s->head];
+        s->head = (s->head + 1) % s->cap;
+        s->n_queued--;
+        return true;
+    }
+    const bool idle = s->n_demanded == 0 && s->n_guessing < GUESSING;
+    const struct guess *g = idle ? guesses_begin(&s->guesses, &ret->slice) : NULL;
+    if (!g)
+        return false;
+    ret->slot = g->slot;
+    s->n_guessing++;
+    return true;
+}
+
 /* The slot is in flight, so nobody else looks at it. */
 static bool take_read(void *context, struct io_read *ret)
 {
     struct expert_store *s = context;
-    bool any;
+    struct read_job job;
+    bool guess;
     pthread_mutex_lock(&s->lock);
-    any = s->n_queued > 0;
+    const bool any = next_job(s, &job, &guess);
     if (any) {
-        const struct read_job job = s->queue[s->head];
         const struct expert_slice *x = &slots_layer(&s->slots, job.slot)->slice[job.slice];
-        s->head = (s->head + 1) % s->cap;
-        s->n_queued--;
-        *ret = (struct io_read){.tag = (uint64_t)job.slot << 32 | job.slice,
-                                .file = x->shard,
-                                .extent = job.slot / s->slots.per_extent,
-                                .offset = place_of(x, s->slots.slot[job.slot].expert),
-                                .bytes = x->bytes,
-                                .out = slots_place(&s->slots, job.slot, job.slice)};
+        *ret =
+            (struct io_read){.tag = (uint64_t)job.slot << 32 | (guess ? TAG_GUESS : 0) | job.slice,
+                             .file = x->shard,
+                             .extent = job.slot / s->slots.per_extent,
+                             .offset = place_of(x, s->slots.slot[job.slot].expert),
+                             .bytes = x->bytes,
+                             .out = slots_place(&s->slots, job.slot, job.slice)};
     }
     pthread_mutex_unlock(&s->lock);
     return any;
@@ -114,14 +168,19 @@ static bool take_read(void *context, struct io_read *ret)
 
 static void came_back(struct expert_store *s, const struct io_read *r)
 {
-    s->counters.reads++;
     s->counters.bytes_read += file_direct_span(r->offset, r->bytes);
-    if (--s->n_under_way == 0)
-        s->counters.busy_us += (uint64_t)(clock_mono_us() - s->busy_since_us);
+    if (r->tag & TAG_GUESS)
+        s->n_guessing--;
+    else
+        s->n_demanded--;
+    end_reads(s, 1);
+    if (s->n_demanded == 0 && guesses_waiting(&s->guesses))
+        io_wake(s->io, 1);
 }
 
 static void settle(struct expert_store *s, const struct io_read *r, int rc, const struct error *e)
 {
+    s->counters.reads++;
     if (rc != 0) {
         s->failure = *e;
         s->failures[r->file]++;
@@ -140,7 +199,8 @@ static void read_done(void *context, const struct io_read *r, int rc, const stru
     came_back(s, r);
     pthread_mutex_unlock(&s->lock);
     if (rc == 0 && s->check)
-        rc = s->check(s->check_context, slot.layer, (uint32_t)r->tag, io_first(r), &e);
+        rc =
+            s->check(s->check_context, slot.layer, (uint32_t)(r->tag & TAG_SLICE), io_first(r), &e);
     if (rc != 0)
         rc = error_wrap(&e, "expert %u", slot.expert);
     pthread_mutex_lock(&s->lock);
@@ -225,6 +285,84 @@ static int collect(struct expert_visit *v, struct expert_view *out, uint32_t *re
     return 0;
 }
 
+/* ------------------------------------------------------------------ guesses; the lock is held */
+
+static bool still_there(const struct expert_store *s, const struct guess *g)
+{
+    return slots_find(&s->slots, g->layer, g->expert) == g->slot;
+}
+
+/* The matrices that nobody has begun to read never will be; the others are forgotten when they are here. */
+static void drop_guess(struct expert_store *s, const struct guess *g)
+{
+    const uint32_t n_left = g->n_slices - g->n_begun;
+    struct slot *slot = &s->slots.slot[g->slot];
+    if (!still_there(s, g))
+        return;
+    if (slot->leases > 0) {
+        demand(s, g->slot, g->n_begun);
+        return;
+    }
+    end_reads(s, n_left);
+    if (slot->state == SLOT_READY)
+        slots_forget(&s->slots, g->slot);
+    else if (n_left == 0)
+        slot->failed = true;
+    for (uint32_t i = 0; i < n_left; i++)
+        (void)slots_slice_done(&s->slots, g->slot, false);
+}
+
+static bool wanted(const struct guess *g, uint32_t layer, const uint32_t *ids, uint32_t n)
+{
+    uint32_t i = 0;
+    while (i < n && ids[i] != g->expert)
+        i++;
+    return g->layer == layer && i < n;
+}
+
+/* A visit begins: what it wants of them is read for it, and the rest is forgotten. */
+static void resolve_guesses(struct expert_store *s, uint32_t layer, const uint32_t *ids, uint32_t n)
+{
+    struct guess g;
+    while (guesses_pop(&s->guesses, &g)) {
+        if (!wanted(&g, layer, ids, n)) {
+            drop_guess(s, &g);
+        } else if (still_there(s, &g)) {
+            s->counters.good_guesses++;
+            demand(s, g.slot, g.n_begun);
+        }
+    }
+}
+
+static bool make_guess(struct expert_store *s, uint32_t layer, uint32_t expert)
+{
+    const uint32_t slot = slots_take_empty(&s->slots, layer, expert);
+    if (slot == EXPERT_NO_SLOT)
+        return false;
+    const struct guess g = {.slot = slot,
+                            .layer = layer,
+                            .expert = expert,
+                            .n_slices = slots_layer(&s->slots, slot)->n_slices};
+    s->counters.guesses++;
+    begin_reads(s, slot);
+    guesses_add(&s->guesses, &g);
+    s->n_new += g.n_slices;
+    return true;
+}
+
+void experts_expect(struct expert_store *s, uint32_t layer, const uint32_t *ids, uint32_t n)
+{
+    bool room = s->lookahead;
+    pthread_mutex_lock(&s->lock);
+    resolve_guesses(s, layer, NULL, 0);
+    for (uint32_t i = 0; i < n && room && s->guesses.n < GUESSES_MAX; i++) {
+        if (slots_find(&s->slots, layer, ids[i]) == EXPERT_NO_SLOT)
+            room = make_guess(s, layer, ids[i]);
+    }
+    tell_readers(s);
+    pthread_mutex_unlock(&s->lock);
+}
+
 /* ------------------------------------------------------------------ visits */
 
 void experts_begin(struct expert_store *s, struct expert_visit *v, uint32_t layer,
@@ -234,6 +372,7 @@ void experts_begin(struct expert_store *s, struct expert_visit *v, uint32_t laye
     memset(want, 0, n * sizeof(*want));
     pthread_mutex_lock(&s->lock);
     s->counters.wanted += n;
+    resolve_guesses(s, layer, ids, n);
     /* What is here is leased first: no read of this visit may take its slot. */
     for (uint32_t i = 0; i < n; i++) {
         want[i].slot = slots_find(&s->slots, layer, ids[i]);
@@ -345,6 +484,9 @@ int experts_open(struct expert_store **ret, const struct expert_store_options *o
         s->queue = slots_queue(&s->slots);
         s->check = o->check;
         s->check_context = o->check_context;
+        s->lookahead = o->lookahead;
+        s->slots.n_spare =
+            o->lookahead ? MIN_OF(s->slots.n / SPARE_PART, (uint32_t)GUESSES_MAX) : 0;
         s->reading = o->reading;
         s->reading_context = o->reading_context;
         rc = open_files(s, o, e);

@@ -64,6 +64,7 @@ struct expert_store_options {
     const struct expert_layer *layers; /* [n_layers], copied */
     uint32_t n_layers, n_experts;
     uint64_t n_slots;
+    bool lookahead;                     /* keep a few slots for experts_expect */
     const struct expert_policy *policy; /* NULL: the default */
     /* Whether what was read may be used: called by threads that read, on whole matrices. NULL: always. */
     int (*check)(const void *context, uint32_t layer, uint32_t slice, const void *data,
@@ -124,15 +125,23 @@ void experts_end(struct expert_visit *v); /* after a failure too; a zeroed visit
  */
 uint64_t experts_shrink(struct expert_store *s, uint64_t bytes, uint32_t n_least);
 
+/*
+ * The visit of that layer, the next one, may want these, likeliest first: they are read while no visit has
+ * a read under way, a few at once, into empty slots only, of which the store keeps some. What the visit
+ * does not want is forgotten when it begins. Without the option it does nothing.
+ */
+void experts_expect(struct expert_store *s, uint32_t layer, const uint32_t *ids, uint32_t n);
+
 struct expert_counters {
-    uint64_t wanted;              /* distinct ones of each visit */
-    uint64_t hits;                /* resident when the visit began */
-    uint64_t misses;              /* read for a visit */
-    uint64_t reads;               /* of a matrix; those that failed too */
-    uint64_t bytes_read;          /* whole aligned blocks */
-    uint64_t busy_us;             /* at least one read was under way */
-    uint64_t wait_us;             /* visits stood waiting */
-    uint32_t worst_file_failures; /* reads of one file that failed */
+    uint64_t wanted;                /* distinct ones of each visit */
+    uint64_t hits;                  /* resident when the visit began */
+    uint64_t misses;                /* read for a visit */
+    uint64_t guesses, good_guesses; /* expected; and wanted by the visit */
+    uint64_t reads;                 /* of a matrix; those that failed too */
+    uint64_t bytes_read;            /* whole aligned blocks */
+    uint64_t busy_us;               /* at least one read was under way */
+    uint64_t wait_us;               /* visits stood waiting */
+    uint32_t worst_file_failures;   /* reads of one file that failed */
 };
 void experts_counters(struct expert_store *s, struct expert_counters *ret);
 /* How it reads ("uring"), and what about that is not as it should be: "", or a sentence. */

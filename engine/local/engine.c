@@ -264,6 +264,8 @@ void engine_counters(const struct engine *en, struct engine_counters *ret)
     ret->experts_wanted = experts.wanted;
     ret->expert_hits = experts.hits;
     ret->expert_misses = experts.misses;
+    ret->expert_guesses = experts.guesses;
+    ret->expert_good_guesses = experts.good_guesses;
     ret->expert_reads = experts.reads;
     ret->expert_busy_ms = (double)experts.busy_us / US_PER_MS;
     ret->expert_wait_ms = (double)experts.wait_us / US_PER_MS;

@@ -62,6 +62,7 @@ static int open_experts(struct engine *en, struct error *e)
     const struct model_experts_options o = {.ledger = en->ledger,
                                             .n_slots = en->plan.expert_slots,
                                             .io = en->o.io,
+                                            .lookahead = en->o.lookahead,
                                             .policy = en->expert_policy,
                                             .reading = en->o.reading ? tell_read : NULL,
                                             .reading_context = en};
@@ -76,6 +77,7 @@ int scheduler_open(struct engine *en, struct error *e)
                                 .kernels = en->kernels,
                                 .ledger = en->ledger,
                                 .exact = en->o.exact,
+                                .lookahead = en->o.lookahead && en->model.n_experts > 0,
                                 .max_rows = plan_max_rows(slots, en->plan.chunk),
                                 .max_logits = en->plan.logits,
                                 .interrupted = en->o.interrupted,

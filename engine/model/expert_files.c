@@ -76,6 +76,7 @@ int model_experts_open(const struct model *m, const struct model_experts_options
         paths[i] = gguf_shard_path(m->gguf, i);
     const struct expert_store_options o = {.ledger = from->ledger,
                                            .io = from->io,
+                                           .lookahead = from->lookahead,
                                            .reading = from->reading,
                                            .reading_context = from->reading_context,
                                            .paths = paths,

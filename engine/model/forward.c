@@ -223,6 +223,8 @@ static int run_layer(struct forward *f, uint32_t il, const struct step_row *rows
         for_blocks(f, rows, n_rows, il, moe_finish);
     }
     layer_done(f, il);
+    if (f->o.lookahead && n_rows == 1)
+        for_blocks(f, rows, n_rows, il, moe_expect);
     trace_rows(f, "l_out", il, f->residual, f->hp->n_embd, n_rows);
     return 0;
 }

@@ -164,6 +164,7 @@ struct model_experts_options {
     uint64_t n_slots;                   /* at most one each is taken */
     const char *io;                     /* how to read, as io_open takes it */
     const struct expert_policy *policy; /* NULL: the default */
+    bool lookahead;
     void (*reading)(void *context, const struct expert_read *r); /* as the store's */
     void *reading_context;
 };

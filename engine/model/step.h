@@ -39,6 +39,7 @@ struct forward_options {
     struct expert_store *experts; /* NULL: the model has none */
     struct trunk *trunk;          /* NULL: every layer stays */
     bool exact;
+    bool lookahead;      /* tell the store what the next layer may want */
     uint32_t max_rows;   /* of a step */
     uint32_t max_logits; /* rows of a step that may want logits */
     bool (*interrupted)(void *context);

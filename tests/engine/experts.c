@@ -1,8 +1,4 @@
-/*
- * The store of experts: whatever the slots, whatever fails, a view shows the file's bytes; and the model
- * gives the same bits with a few slots as with one for every expert.
- */
-#include <fcntl.h>
+/* The store of experts: whatever the slots, whatever fails, a view shows the file's bytes. */
 #include <linux/capability.h>
 #include <stdatomic.h>
 #include <sys/resource.h>
@@ -12,13 +8,11 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/rng.h"
-#include "engine/engine.h"
 #include "engine/experts/io.h"
 #include "engine/experts/store.h"
-#include "tests/engine/local_kit.h"
-#include "tests/engine/step_kit.h"
 #include "tests/test.h"
 
 #define N_LAYERS 3
@@ -526,181 +520,98 @@ TEST(experts_shrink_leaves_what_is_leased)
     close_store(&kit);
 }
 
-/* ------------------------------------------------------------------ the model over it */
+/* ------------------------------------------------------------------ lookahead */
 
-#define N_IDS 48
-
-static float *run(const char *path, const struct expert_policy *policy, uint64_t n_slots,
-                  uint32_t chunk)
+static void wait_for_reads(struct expert_store *store, uint64_t n)
 {
-    struct step_kit k;
-    const struct step_kit_options o = {.isa = "auto",
-                                       .policy = policy,
-                                       .expert_slots = n_slots,
-                                       .max_rows = N_IDS,
-                                       .max_logits = N_IDS,
-                                       .positions = N_IDS};
-    int32_t ids[N_IDS];
-    step_kit_open(&k, path, &o);
-    const size_t n_vocab = k.model.hp.n_vocab;
-    float *kept = mem_array(n_vocab, sizeof(*kept));
-    for (uint32_t i = 0; i < N_IDS; i++)
-        ids[i] = (int32_t)(rng_u64(11, i) % n_vocab);
-    int slot = kv_reserve(k.kv, N_IDS);
-    for (uint32_t at = 0; at < N_IDS; at += chunk)
-        step_kit_run(&k, slot, ids, at, MIN_OF(chunk, N_IDS - at), 1);
-    memcpy(kept, forward_logits(k.forward, 0), n_vocab * sizeof(*kept));
-    kv_release(k.kv, slot);
-    step_kit_close(&k);
-    return kept;
+    struct expert_counters c = {0};
+    while (c.reads < n) {
+        experts_counters(store, &c);
+        clock_sleep_us(100);
+    }
 }
 
-TEST(experts_give_the_same_bits_with_few_slots)
+static void visit_these(struct kit *kit, uint32_t layer, uint32_t a, uint32_t b)
 {
-    static const char *const archs[] = {"qwen3moe", "deepseek2", "kimi-k3"};
-    static const uint64_t n_slots[] = {1, 2, 5, 9};
-    char path[4096], arguments[128];
-    for (size_t a = 0; a < ARRAY_LEN(archs); a++) {
-        snprintf(arguments, sizeof(arguments), "--arch %s --type Q4_K", archs[a]);
-        step_kit_model(archs[a], arguments, path);
-        float *want = run(path, NULL, 0, N_IDS);
-        for (size_t i = 0; i < ARRAY_LEN(n_slots); i++) {
-            const uint32_t chunk = i % 2 ? 1 : N_IDS - 5;
-            float *got = run(path, expert_policy_at((a + i) % 3), n_slots[i], chunk);
-            if (memcmp(got, want, 256 * sizeof(float)) != 0)
-                test_fail(__FILE__, __LINE__, "%s, %d slots, chunk %u: other bits", archs[a],
-                          (int)n_slots[i], chunk);
-            mem_free(got);
+    struct error e = {0};
+    struct some s = {.layer = layer, .n = 2, .ids = {a, b}};
+    experts_begin(kit->store, &s.visit, s.layer, s.ids, s.n, s.want);
+    CHECK_OK(serve(&s, NULL, kit->store, &e), &e);
+}
+
+/* What comes true is a hit; what does not is read again when it is wanted after all. */
+TEST_WAYS(experts_expected_are_hits_or_forgotten)
+{
+    static const uint32_t ids[] = {1, 4, 9};
+    struct expert_store_options o = store_options(way, 2 * N_EXPERTS);
+    struct expert_counters c;
+    write_files();
+    o.lookahead = true;
+    struct kit kit = open_store_with(o);
+    experts_expect(kit.store, 0, ids, 3);
+    wait_for_reads(kit.store, 9);
+    visit_these(&kit, 0, 4, 20);
+    experts_counters(kit.store, &c);
+    CHECK_INT(c.guesses, 3);
+    CHECK_INT(c.good_guesses, 1);
+    CHECK_INT(c.hits, 1);
+    CHECK_INT(c.misses, 1);
+    visit_these(&kit, 0, 1, 4);
+    experts_counters(kit.store, &c);
+    CHECK_INT(c.hits, 2);
+    CHECK_INT(c.misses, 2);
+    CHECK_INT(c.reads, 3 * (c.guesses + c.misses));
+    close_store(&kit);
+}
+
+/* The cache gives nothing up: once it is full, guesses go to the slots that are kept for them. */
+TEST_WAYS(experts_expected_take_no_slot_from_what_is_kept)
+{
+    static const uint32_t ids[] = {25, 26, 27, 28};
+    struct expert_store_options o = store_options(way, 2 * N_EXPERTS);
+    struct expert_counters c;
+    write_files();
+    o.lookahead = true; /* of 64 slots, two are kept */
+    struct kit kit = open_store_with(o);
+    for (uint32_t i = 0; i < 2 * N_EXPERTS; i += 2)
+        visit_these(&kit, i < N_EXPERTS ? 0 : 2, i % N_EXPERTS, i % N_EXPERTS + 1);
+    experts_expect(kit.store, 0, (const uint32_t[]){0, 1, 2, 3}, 4); /* the first to make room */
+    experts_counters(kit.store, &c);
+    CHECK_INT(c.guesses, 2);
+    visit_these(&kit, 2, 30, 31);
+    experts_expect(kit.store, 0, ids, 4); /* all here */
+    experts_counters(kit.store, &c);
+    CHECK_INT(c.guesses, 2);
+    CHECK_INT(c.misses, 2 * N_EXPERTS);
+    close_store(&kit);
+}
+
+/* Guesses, good and bad, among visits whose reads are slow and fail: no wrong byte, nobody waits for ever. */
+TEST_WAYS(experts_expected_survive_slow_and_failing_reads)
+{
+    static const uint64_t n_slots[] = {2, WANTED, 40};
+    write_files();
+    for (size_t k = 0; k < ARRAY_LEN(n_slots); k++) {
+        atomic_uint n_checks = 0;
+        struct expert_store_options o = store_options(way, n_slots[k]);
+        struct error e = {0};
+        o.lookahead = true;
+        o.check = slow_check;
+        o.check_context = &n_checks;
+        struct kit kit = open_store_with(o);
+        for (uint64_t i = 0; i < 150; i++) {
+            struct some s, guess;
+            choose(&s, i);
+            choose(&guess, i % 3 ? i : i + 1000);
+            if (i % 4 == 0)
+                file_fail_once((long)(i % 5) + 1, i % 8 ? FILE_FAULT_EIO : FILE_FAULT_SHORT);
+            experts_expect(kit.store, guess.layer, guess.ids, guess.n);
+            clock_sleep_us((int64_t)(rng_u64(3, i) % 300));
+            experts_begin(kit.store, &s.visit, s.layer, s.ids, s.n, s.want);
+            if (serve(&s, NULL, kit.store, &e) != 0)
+                experts_end(&s.visit);
         }
-        mem_free(want);
+        file_fail_after(0, FILE_FAULT_NONE);
+        close_store(&kit);
     }
-}
-
-/* ------------------------------------------------------------------ the engine within its budget */
-
-/* Requests through an engine with that budget; 0: the smallest that its plan names. */
-static void run_engine(const char *path, uint64_t budget, struct kit_result *ret,
-                       struct engine_plan *plan)
-{
-    struct error e = {0};
-    struct kit_engine k = {0};
-    struct engine_options o = {.model_path = path, .threads = 2, .slots = 1, .headers_only = true};
-    CHECK_OK(engine_open(&k.en, &o, &e), &e);
-    engine_plan(k.en, plan);
-    engine_close(k.en);
-    CHECK_OK(ledger_new(&k.ledger, budget ? budget : plan->smallest_bytes, &e), &e);
-    o.headers_only = false;
-    o.ledger = k.ledger;
-    CHECK_OK(engine_open(&k.en, &o, &e), &e);
-    engine_plan(k.en, plan);
-    const struct engine_request r[2] = {
-        {.tag = 1, .prompt = str_of("The harbour was closed."), .max_tokens = 12},
-        {.tag = 2,
-         .prompt = str_of("Two cranes fell; the ferry waits."),
-         .max_tokens = 9,
-         .sampling = {.temperature = 0.8f, .top_p = 1, .seed = 4}}};
-    kit_run(k.en, r, 2, ret);
-    CHECK(ledger_total_peak(k.ledger) <= ledger_limit(k.ledger));
-    kit_close(&k);
-}
-
-TEST(experts_smallest_budget_gives_the_same_tokens)
-{
-    char path[4096];
-    struct engine_plan small, large;
-    struct kit_result *got = mem_array(2, sizeof(*got)), *want = mem_array(2, sizeof(*want));
-    step_kit_model("engine", "--arch kimi-linear --experts 24 --used 4 --type Q8_0", path);
-    run_engine(path, (uint64_t)1 << 30, want, &large);
-    run_engine(path, 0, got, &small);
-    CHECK_INT(large.expert_slots, large.expert_count);
-    CHECK_INT(small.expert_slots, 4);
-    CHECK_INT(small.total_bytes, small.smallest_bytes);
-    for (int i = 0; i < 2; i++) {
-        kit_check_same(&got[i], &want[i], "the smallest budget");
-        CHECK(want[i].usage.expert_misses > 0);
-        CHECK(got[i].usage.bytes_read > want[i].usage.bytes_read);
-    }
-    mem_free(got);
-    mem_free(want);
-}
-
-/* An extent goes back after every event: the tokens are those of a store that stays. */
-TEST(experts_that_shrink_while_a_request_runs_give_the_same_tokens)
-{
-    char path[4096];
-    struct error e = {0};
-    struct kit_result want;
-    struct engine_event event;
-    enum engine_admission admission;
-    struct engine_plan plan;
-    uint64_t given = 0;
-    size_t n_tokens = 0;
-    int rc;
-    step_kit_model("engine", "--arch kimi-linear --experts 24 --used 4 --type Q8_0", path);
-    const struct engine_options o = {.model_path = path, .threads = 2, .slots = 1};
-    const struct engine_request r = {
-        .tag = 1, .prompt = str_of("The harbour was closed."), .max_tokens = 24};
-    struct kit_engine k = kit_open(&o);
-    kit_run(k.en, &r, 1, &want);
-    const uint64_t before = ledger_used(k.ledger, LEDGER_SLOTS);
-    CHECK_OK(engine_submit(k.en, &r, &admission, &e), &e);
-    while ((rc = engine_poll(k.en, &event, &e)) > 0) {
-        if (event.kind == ENGINE_EVENT_TOKEN)
-            CHECK_INT(event.token, want.token[n_tokens++]);
-        given += engine_shrink_experts(k.en, 1);
-        CHECK_INT(ledger_used(k.ledger, LEDGER_SLOTS), before - given);
-    }
-    CHECK_OK(rc, &e);
-    CHECK_INT(n_tokens, want.n_tokens);
-    engine_plan(k.en, &plan);
-    given += engine_shrink_experts(k.en, UINT64_MAX);
-    const uint64_t slot_bytes = plan.experts_bytes / plan.expert_slots;
-    CHECK(before - given >= 4 * (slot_bytes / 2) && before - given < before / 4);
-    CHECK_INT(engine_shrink_experts(k.en, UINT64_MAX), 0);
-    kit_close(&k);
-}
-
-TEST(experts_budget_below_the_smallest_is_refused_with_both_figures)
-{
-    char path[4096], figure[32];
-    struct error e = {0};
-    struct engine *en = NULL;
-    struct engine_plan plan;
-    struct ledger *l;
-    step_kit_model("engine", "--arch kimi-linear --experts 24 --used 4 --type Q8_0", path);
-    struct engine_options o = {.model_path = path, .threads = 1, .slots = 1, .headers_only = true};
-    CHECK_OK(engine_open(&en, &o, &e), &e);
-    engine_plan(en, &plan);
-    engine_close(en);
-    CHECK_OK(ledger_new(&l, plan.smallest_bytes - 1, &e), &e);
-    o.headers_only = false;
-    o.ledger = l;
-    snprintf(figure, sizeof(figure), "%llu bytes", (unsigned long long)plan.smallest_bytes);
-    CHECK_ERROR(engine_open(&en, &o, &e), &e, ERROR_BUDGET, figure);
-    snprintf(figure, sizeof(figure), "%llu bytes", (unsigned long long)plan.smallest_bytes - 1);
-    CHECK(strstr(e.text, figure) != NULL);
-    CHECK_INT(ledger_total(l), 0);
-    ledger_free(l);
-}
-
-/* Somebody writes into the file while the worker runs: no token of old trunk and new experts. */
-TEST(experts_of_a_file_that_is_written_to_give_no_token)
-{
-    char path[4096];
-    struct error e = {0};
-    struct kit_engine k = {0};
-    enum engine_admission answer;
-    struct engine_event event;
-    step_kit_model("engine", "--arch kimi-linear --experts 24 --used 4 --type Q8_0", path);
-    const struct engine_options o = {.model_path = path, .threads = 1, .slots = 1};
-    k = kit_open(&o);
-    const struct engine_request r = {.tag = 1, .prompt = str_of("The harbour"), .max_tokens = 50};
-    CHECK_OK(engine_submit(k.en, &r, &answer, &e), &e);
-    CHECK_INT(engine_poll(k.en, &event, &e), 1);
-    CHECK_INT(utimensat(AT_FDCWD, path, NULL, 0), 0);
-    int rc;
-    while ((rc = engine_poll(k.en, &event, &e)) > 0)
-        CHECK(event.kind == ENGINE_EVENT_TOKEN);
-    CHECK_ERROR(rc, &e, ERROR_IO, "was written to while it was in use");
-    kit_close(&k);
 }

@@ -64,6 +64,7 @@ void step_kit_open(struct step_kit *k, const char *path, const struct step_kit_o
     const struct model_load_options load = {.ledger = k->ledger, .n_streamed = o->n_streamed};
     const struct model_experts_options experts = {.ledger = k->ledger,
                                                   .io = o->io,
+                                                  .lookahead = o->lookahead,
                                                   .policy = o->policy,
                                                   .n_slots = o->expert_slots ? o->expert_slots
                                                                              : UINT64_MAX};
@@ -85,6 +86,7 @@ void step_kit_open(struct step_kit *k, const char *path, const struct step_kit_o
                                        .experts = k->experts,
                                        .trunk = k->trunk,
                                        .exact = !o->isa,
+                                       .lookahead = o->lookahead && k->experts,
                                        .max_rows = o->max_rows,
                                        .max_logits = o->max_logits,
                                        .interrupted = o->interrupted,

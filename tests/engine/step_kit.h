@@ -21,7 +21,8 @@ struct step_kit {
 struct step_kit_options {
     const char *isa; /* NULL: exact */
     uint32_t max_rows, max_logits;
-    uint64_t expert_slots;              /* 0: one for every expert */
+    uint64_t expert_slots; /* 0: one for every expert */
+    bool lookahead;
     const char *io;                     /* how they are read */
     const struct expert_policy *policy; /* who makes room for whom */
     uint32_t n_streamed;                /* the last layers, which do not stay */

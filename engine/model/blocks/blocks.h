@@ -209,6 +209,8 @@ void block_ffn(struct forward *f, uint32_t il, const struct block *b);
 void block_moe(struct forward *f, uint32_t il, const struct block *b);
 int moe_visit(struct forward *f, uint32_t il, uint32_t n_rows, struct error *e);
 void moe_finish(struct forward *f, uint32_t il, const struct block *b);
+/* After layer il: tells the store what the next one may want of it. No bit of the result depends on it. */
+void moe_expect(struct forward *f, uint32_t il, const struct block *b);
 void moe_lay_out(struct forward *f, struct layout *l);
 /*
  * One row: probs [n_experts] are logits and become probabilities, scores [n_experts] what the choice was
