@@ -64,21 +64,22 @@ const struct command command_run = {
     .arguments = "",
     .option = options,
     .computes = true,
-    .details = "Works on the queue until it is stopped, or with --drain until it is empty. One "
-               "worker at a time; "
-               "a\nsecond one ends with 3. It may be killed at any moment: the next run goes on "
-               "where this one "
-               "was, in the\nmiddle of an answer too. SIGTERM and Ctrl-C finish the token, save "
-               "and end; a second "
-               "one ends at once.\n\nThe trunk of the model, a sequence's state and a few experts "
-               "have to fit "
-               "--memory; other experts\nare read from the file as routers pick them. 'nocturne "
-               "inspect --memory SIZE' shows the plan.\n\nExit status: 0 drained or stopped by "
-               "SIGTERM, 1 drained with "
-               "failures, 3 "
-               "another worker is there or\ntook over, 4 the model does not fit, 75 paused with "
-               "work left, 130 "
-               "stopped by Ctrl-C.",
+    .details =
+        "Works on the queue until it is stopped, or with --drain until it is empty. One "
+        "worker at a time; "
+        "a\nsecond one ends with 3. It may be killed at any moment: the next run goes on "
+        "where this one "
+        "was, in the\nmiddle of an answer too. SIGTERM and Ctrl-C finish the token, save "
+        "and end; a second "
+        "one ends at once.\n\nTwo layers of the model, its output matrix, a sequence's state "
+        "and a few experts have to fit\n--memory; other layers are read for every step, other "
+        "experts as routers pick them. 'nocturne\ninspect --memory SIZE' shows the "
+        "plan.\n\nExit status: 0 drained or stopped by "
+        "SIGTERM, 1 drained with "
+        "failures, 3 "
+        "another worker is there or\ntook over, 4 the model does not fit, 75 paused with "
+        "work left, 130 "
+        "stopped by Ctrl-C.",
     .examples = "nocturne run -m model.gguf --memory 24G --drain\n"
                 "nocturne run -m model.gguf --slots 8",
     .run = run,
