@@ -132,6 +132,7 @@ static int plan(struct session *s, struct error *e)
                          s->options->dir, str_format_size(wanted, need),
                          str_format_size(space, have));
     s->planned = true;
+    s->shown_us = clock_mono_us();
     return 0;
 }
 
@@ -198,9 +199,12 @@ static int next_order(struct session *s, struct download *d, struct transfer_ord
     }
     if (d->state != DOWNLOAD_FETCH || !s->planned)
         return 0;
-    int rc = d->opened ? 0 : download_open(d, e);
-    if (rc < 0)
-        return rc;
+    if (!d->opened) {
+        const int rc = download_open(d, e);
+        if (rc < 0)
+            return rc;
+        s->shown_bytes += part_done_bytes(&d->part); /* not of this run's making */
+    }
     uint32_t i = download_next_segment(d, 0);
     if (i == d->part.n)
         return complete(d, e);
@@ -337,6 +341,25 @@ static void sum_bytes(const struct session *s, uint64_t *done, uint64_t *total, 
     }
 }
 
+static void measure_rate(struct session *s, uint64_t done)
+{
+    const int64_t now_us = clock_mono_us();
+    const uint64_t more = done > s->shown_bytes ? done - s->shown_bytes : 0;
+    const double newest = (double)more * 1e6 / (double)MAX_OF(now_us - s->shown_us, INT64_C(1));
+    s->rate = s->rate > 0 ? s->rate + RATE_WEIGHT * (newest - s->rate) : newest;
+    s->shown_us = now_us;
+    s->shown_bytes = done;
+}
+
+/* What is left when everything came. */
+static void show_check(struct session *s)
+{
+    char read[24], all[24];
+    report_line(s->options->report, "checking %s: %s of %s", s->checked->item->name,
+                str_format_size(atomic_load(&s->checker.done_bytes), read),
+                str_format_size(s->checked->remote.size, all));
+}
+
 static void show_progress(struct session *s)
 {
     uint64_t done, total;
@@ -344,23 +367,19 @@ static void show_progress(struct session *s)
     char have[24], all[24], rate[24], left[64] = "", time[24];
     if (!s->planned || !report_due(s->options->report))
         return;
-    const int64_t now_us = clock_mono_us();
     sum_bytes(s, &done, &total, &n_done);
-    if (s->shown_us > 0 && now_us > s->shown_us) {
-        const double newest = (double)(done > s->shown_bytes ? done - s->shown_bytes : 0) * 1e6 /
-                              (double)(now_us - s->shown_us);
-        s->rate = s->rate > 0 ? s->rate + RATE_WEIGHT * (newest - s->rate) : newest;
+    measure_rate(s, done);
+    if (done == total && s->checker.running) {
+        show_check(s);
+        return;
     }
-    s->shown_us = now_us;
-    s->shown_bytes = done;
     if (s->rate > 0 && total > done)
         snprintf(left, sizeof(left), ", about %s left",
                  str_format_duration((int64_t)((double)(total - done) / s->rate), time));
-    report_line(s->options->report, "%s of %s (%.1f %%), %s/s%s; %zu of %zu files%s",
+    report_line(s->options->report, "%s of %s (%.1f %%), %s/s%s; %zu of %zu files",
                 str_format_size(done, have), str_format_size(total, all),
                 total ? 100 * (double)done / (double)total : 100.0,
-                str_format_size((uint64_t)s->rate, rate), left, n_done, s->n,
-                s->checker.running ? ", checking" : "");
+                str_format_size((uint64_t)s->rate, rate), left, n_done, s->n);
 }
 
 static bool is_over(const struct session *s)
@@ -418,7 +437,8 @@ static int work(struct session *s, struct error *e)
             rc = end_check(s, e);
         if (rc == 0)
             rc = save_parts(s, e);
-        show_progress(s);
+        if (rc == 0)
+            show_progress(s);
     }
     return rc;
 }
