@@ -40,12 +40,13 @@ struct panel {
  * hardware's prefetcher: without this, memory gives a quarter of what it can. So what follows is fetched
  * as one stream, in the order in which it stands: first from memory into the second-level cache, which can
  * wait for more lines at once than the first; half a group of rows before its turn into the first. A little
- * with each 16 columns or row: bursts make readers wait. Beyond the matrix it is harmless.
+ * with each 16 columns or row: bursts make readers wait. What lies beyond the range of a call is not asked
+ * for: it is another thread's.
  */
 struct panel_ahead {
     const uint8_t *near;
-    size_t far_bytes; /* from near to what memory is asked for */
-    size_t n_bytes;   /* of the step, of all rows */
+    const uint8_t *far; /* what memory is asked for */
+    size_t n_bytes;     /* of the step, of all rows */
 };
 
 /* A block as its format's function opens it: of 32 columns, or a super-block. */
@@ -137,7 +138,7 @@ VEC_INLINE void panel_fetch(const struct panel_ahead *a, size_t part, size_t n_p
 {
     const size_t n_lines = (a->n_bytes + 63) / 64;
     for (size_t i = n_lines * part / n_parts; i < n_lines * (part + 1) / n_parts; i++) {
-        __builtin_prefetch(a->near + a->far_bytes + 64 * i, 0, 2);
+        __builtin_prefetch(a->far + 64 * i, 0, 2);
         __builtin_prefetch(a->near + 64 * i, 0, 3);
     }
 }
@@ -406,10 +407,11 @@ VEC_INLINE void panel_store(const struct matmul *m, size_t r0, size_t n_rows, si
     }
 }
 
-/* Weight rows i .. i + n_lanes with activation rows r0 .. r0 + n_rows. Unused lanes repeat the last. */
+/* Weight rows from i, as many as fit before last, with activation rows r0 .. r0 + n_rows. */
 VEC_INLINE void panel_group(struct panel_format f, enum act_kind act, const struct matmul *m,
-                            size_t i, size_t n_lanes, size_t r0, size_t n_rows)
+                            size_t i, size_t last, size_t r0, size_t n_rows)
 {
+    const size_t n_lanes = MIN_OF(last - i, (size_t)VEC_LANES);
     struct panel p;
     const uint8_t *row[VEC_LANES];
     vecf acc[PANEL_ROWS];
@@ -418,19 +420,20 @@ VEC_INLINE void panel_group(struct panel_format f, enum act_kind act, const stru
     const size_t x_block_bytes = act == ACT_Q8 ? sizeof(struct act_q8) : sizeof(struct act_q8k);
     struct panel_rows rows = {
         .x = (const char *)m->x + r0 * m->x_row_bytes, .stride_bytes = m->x_row_bytes, .n = n_rows};
-    for (size_t lane = 0; lane < VEC_LANES; lane++)
+    for (size_t lane = 0; lane < VEC_LANES; lane++) /* unused ones repeat the last */
         row[lane] = (const uint8_t *)m->w + (i + MIN_OF(lane, n_lanes - 1)) * m->w_row_bytes;
     for (size_t r = 0; r < n_rows; r++)
         acc[r] = vecf_set(0);
     const size_t group_bytes = VEC_LANES * m->w_row_bytes;
-    struct panel_ahead ahead = {
-        .near = row[0] + group_bytes / 2,
-        .far_bytes = group_bytes / 2 + PANEL_AHEAD,
-        .n_bytes = VEC_LANES * panel_blocks / panel_acts(f) * f.block_bytes,
-    };
+    struct panel_ahead ahead = {.n_bytes =
+                                    VEC_LANES * panel_blocks / panel_acts(f) * f.block_bytes};
+    const uint8_t *at = row[0];
+    const uint8_t *stop = (const uint8_t *)m->w + last * m->w_row_bytes - ahead.n_bytes;
     size_t n_blocks = m->n_cols / block_elems;
     for (size_t b = 0; b < n_blocks; b += panel_blocks) {
         size_t n = MIN_OF(n_blocks - b, panel_blocks);
+        ahead.near = MIN_OF(at + group_bytes / 2, stop);
+        ahead.far = MIN_OF(at + group_bytes + PANEL_AHEAD, stop);
         if (n_rows == 1 && !f.halves && act == ACT_Q8) {
             acc[0] = panel_pass_q8(f, row, n, (const struct act_q8 *)rows.x, &ahead, acc[0]);
         } else if (n_rows == 1 && act == ACT_Q8K) {
@@ -440,29 +443,31 @@ VEC_INLINE void panel_group(struct panel_format f, enum act_kind act, const stru
             panel_serve(f, act, &p, n, &rows, acc);
         }
         rows.x += n * x_block_bytes;
-        ahead.near += ahead.n_bytes;
+        at += ahead.n_bytes;
         for (size_t lane = 0; lane < VEC_LANES; lane++)
             row[lane] += n / panel_acts(f) * f.block_bytes;
     }
     panel_store(m, r0, n_rows, i, n_lanes, acc);
 }
 
-/* What panel_fetch would have asked memory for before row i, had there been rows before it. */
-VEC_INLINE void panel_fetch_first(const struct matmul *m, size_t i)
+/* What panel_fetch would have asked memory for before the first rows, had it had rows before them. */
+VEC_INLINE void panel_fetch_first(const struct matmul *m, size_t first, size_t last)
 {
-    const uint8_t *from = (const uint8_t *)m->w + i * m->w_row_bytes;
-    for (size_t at = 0; at < VEC_LANES * m->w_row_bytes + PANEL_AHEAD; at += 64)
+    const uint8_t *from = (const uint8_t *)m->w + first * m->w_row_bytes;
+    const size_t group_bytes = MIN_OF(last - first, (size_t)VEC_LANES) * m->w_row_bytes;
+    const size_t n_bytes = MIN_OF(group_bytes + PANEL_AHEAD, (last - first) * m->w_row_bytes);
+    for (size_t at = 0; at < n_bytes; at += 64)
         __builtin_prefetch(from + at, 0, 2);
 }
 
 VEC_INLINE void panel_matmul(struct panel_format f, enum act_kind act, const struct matmul *m,
                              size_t first, size_t last)
 {
-    panel_fetch_first(m, first);
+    panel_fetch_first(m, first, last);
     for (size_t r0 = 0; r0 < m->n_rows; r0 += PANEL_ROWS) {
         size_t n_rows = MIN_OF(m->n_rows - r0, (size_t)PANEL_ROWS);
         for (size_t i = first; i < last; i += VEC_LANES)
-            panel_group(f, act, m, i, MIN_OF(last - i, (size_t)VEC_LANES), r0, n_rows);
+            panel_group(f, act, m, i, last, r0, n_rows);
     }
 }
 
