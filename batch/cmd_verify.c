@@ -228,7 +228,7 @@ static void check_shape(struct verify *v, const char *name)
         good(v, name, "shape ok");
     } else {
         drop_prefix(&why, path);
-        bad(v, name, "damaged", &why, NULL);
+        bad(v, name, why.code == ERROR_NOTFOUND ? "missing" : "damaged", &why, NULL);
     }
     engine_close(en);
 }

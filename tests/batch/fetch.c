@@ -19,6 +19,7 @@
 #define FILE_PATH DIR "/model.gguf"
 
 struct attempt {
+    const char *file;   /* NULL: model.gguf */
     const char *sha256; /* of the list; NULL none */
     const char *token;
     unsigned connections;
@@ -37,12 +38,12 @@ static int pull(struct attempt *a, struct fetch_result *ret, struct error *e)
 {
     char url[100];
     struct report report;
-    snprintf(url, sizeof(url), "http://127.0.0.1:%d/some/model.gguf", a->web->port);
-    char name[] = "model.gguf";
-    struct fetch_item item = {.url = url, .name = name, .size = FETCH_UNKNOWN};
-    if (a->sha256)
-        memcpy(item.sha256, a->sha256, 65);
-    const struct fetch_list list = {&item, 1};
+    struct fetch_list list;
+    snprintf(url, sizeof(url), "http://127.0.0.1:%d/some/%s", a->web->port,
+             a->file ? a->file : "model.gguf");
+    int rc = fetch_list_read(&list, url, e);
+    if (rc == 0 && a->sha256)
+        memcpy(list.item[0].sha256, a->sha256, 65);
     log_set_level(LOG_ERROR);
     report_init(&report, INT64_C(1) << 40);
     report.terminal = false;
@@ -57,7 +58,10 @@ static int pull(struct attempt *a, struct fetch_result *ret, struct error *e)
                                     .report = &report,
                                     .stopped = stopped,
                                     .context = a};
-    return fetch(&o, ret, e);
+    if (rc == 0)
+        rc = fetch(&o, ret, e);
+    fetch_list_release(&list);
+    return rc;
 }
 
 static bool is_file(const struct web *w, bool changed)
@@ -332,6 +336,26 @@ TEST(fetch_leaves_alone_what_is_there)
     CHECK(exists(FILE_PATH));
     CHECK(truncate(FILE_PATH, 10) == 0);
     CHECK_ERROR(pull(&a, &r, &e), &e, ERROR_BADDATA, "is there with 10 bytes");
+    web_stop(&w);
+}
+
+/* Every part, or, when one cannot be had, none: that is known before the first byte. */
+TEST(fetch_takes_all_parts_of_a_split_model)
+{
+    struct web w = {.etag = true, .linked = true, .fault = WEB_CUT};
+    struct attempt a = {.web = &w, .file = "m-00002-of-00003.gguf"};
+    struct fetch_result r;
+    struct error e = {0};
+    web_start(&w, SIZE);
+    CHECK_OK(pull(&a, &r, &e), &e);
+    CHECK_INT(r.n_fetched, 3);
+    CHECK(exists(DIR "/m-00001-of-00003.gguf") && exists(DIR "/m-00003-of-00003.gguf"));
+    unlink(DIR "/m-00001-of-00003.gguf");
+    unlink(DIR "/m-00003-of-00003.gguf");
+    w.gone = "m-00003-of-00003.gguf";
+    CHECK_ERROR(pull(&a, &r, &e), &e, ERROR_NOTFOUND,
+                "2 of 3 files are not there: m-00003-of-00003.gguf");
+    CHECK(!exists(DIR "/m-00001-of-00003.gguf") && !exists(DIR "/m-00001-of-00003.gguf.part"));
     web_stop(&w);
 }
 

@@ -30,7 +30,7 @@ struct exchange {
     size_t first, last; /* as asked for */
     char if_range[200];
     int number; /* of the answers with bytes, from 0 */
-    bool changed;
+    bool changed, gone;
     size_t from, n;
 };
 
@@ -179,7 +179,9 @@ static void answer(struct exchange *x)
     snprintf(there, sizeof(there),
              "Location: http://localhost:%d/model.gguf?signature=abc\r\nContent-Length: 0\r\n",
              w->redirect_port);
-    if (w->redirect_port)
+    if (x->gone)
+        say_head(x, "404 Not Found", "Content-Length: 0\r\n");
+    else if (w->redirect_port)
         say_head(x, "302 Found", there);
     else if (w->fault == WEB_NOISE)
         say(x, "good evening\r\n\r\n");
@@ -202,6 +204,9 @@ static void answer(struct exchange *x)
 static void read_line(struct exchange *x, const char *line)
 {
     size_t first = 0, last = 0;
+    const char *gone = x->web->gone;
+    if (gone && strncmp(line, "GET ", 4) == 0 && strstr(line, gone))
+        x->gone = true;
     if (sscanf(line, "Range: bytes=%zu-%zu", &first, &last) == 2) {
         x->ranged = true;
         x->first = first;

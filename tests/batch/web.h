@@ -51,6 +51,7 @@ struct web {
     atomic_int
         redirect_port; /* not 0: to that port of "localhost", with what it says of the file */
     _Atomic enum web_fault fault;
+    const char *_Atomic gone;           /* that name is not there; NULL: every one is */
     atomic_bool etag, modified, linked; /* what it says of the file */
     atomic_bool wrong_hash;             /* linked, and not this one's */
     unsigned char *bytes;               /* [size] */

@@ -39,3 +39,11 @@ rm models/SHA256SUMS
 t nocturne verify models
 echo nonsense > models/SHA256SUMS
 t nocturne verify models
+# All parts of a split model are one thing; without hashes a missing one and a cut one are found.
+mkdir split
+mkmodel --arch llama --layers 2 --embd 64 --heads 4 --ff 128 --ctx 256 --vocab 512 --shards 3 -o split/s > .out
+t nocturne verify split
+mv split/s-00002-of-00003.gguf aside
+t nocturne verify split
+head -c 30000 aside > split/s-00002-of-00003.gguf
+t nocturne verify split
