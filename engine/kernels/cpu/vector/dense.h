@@ -22,9 +22,8 @@
 #define TILE_W 4 /* weight rows of a tile */
 #define TILE_X WIDE_TILE
 #define TILE_X_MAX 6
-#define TILE_AHEAD                                                                                 \
-    18432          /* bytes beyond a group of rows that memory is asked for: panel.h says why */
-#define GROUP_X 48 /* activation rows that a weight row serves before the next is fetched */
+#define TILE_AHEAD 18432 /* bytes beyond a group of rows that are fetched: panel.h says why */
+#define GROUP_X 48       /* activation rows that a weight row serves before the next is fetched */
 
 /* A vector of weights from column k. */
 typedef wide load_fn(const void *row, size_t k);
