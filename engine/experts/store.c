@@ -471,6 +471,13 @@ static int start_readers(struct expert_store *s, const struct expert_store_optio
     return io_open(&s->io, &io, e);
 }
 
+/* Of the slots there are now. */
+static void set_spare(struct expert_store *s)
+{
+    const uint32_t most = MIN_OF(s->slots.n / SPARE_PART, (uint32_t)GUESSES_MAX);
+    s->slots.n_spare = s->lookahead ? most : 0;
+}
+
 int experts_open(struct expert_store **ret, const struct expert_store_options *o, struct error *e)
 {
     struct expert_store *s = mem_zalloc(sizeof(*s));
@@ -485,8 +492,7 @@ int experts_open(struct expert_store **ret, const struct expert_store_options *o
         s->check = o->check;
         s->check_context = o->check_context;
         s->lookahead = o->lookahead;
-        s->slots.n_spare =
-            o->lookahead ? MIN_OF(s->slots.n / SPARE_PART, (uint32_t)GUESSES_MAX) : 0;
+        set_spare(s);
         s->reading = o->reading;
         s->reading_context = o->reading_context;
         rc = open_files(s, o, e);
@@ -531,6 +537,7 @@ uint64_t experts_shrink(struct expert_store *s, uint64_t bytes, uint32_t n_least
             io_forget(s->io, last);
         given += more;
     }
+    set_spare(s);
     pthread_mutex_unlock(&s->lock);
     return given;
 }

@@ -446,14 +446,17 @@ TEST_WAYS(experts_shrink_between_visits)
     for (size_t p = 0; expert_policy_at(p); p++) {
         struct expert_store_options o = store_options(way, 2 * N_EXPERTS);
         struct error e = {0};
-        struct some s;
+        struct some s, next;
         uint64_t n_slots = 2 * N_EXPERTS;
         o.policy = expert_policy_at(p);
+        o.lookahead = p % 2 == 0;
         struct kit kit = open_store_with(o);
         for (uint64_t i = 0; i < 120; i++) {
             choose(&s, i);
             experts_begin(kit.store, &s.visit, s.layer, s.ids, s.n, s.want);
             CHECK_OK(serve(&s, NULL, kit.store, &e), &e);
+            choose(&next, i + 1);
+            experts_expect(kit.store, next.layer, next.ids, next.n);
             if (i < 20)
                 continue;
             const uint64_t given = experts_shrink(kit.store, 1, n_least);
