@@ -159,15 +159,16 @@ int engine_plan_check(const struct engine *en, struct error *e);
 
 /* What decoding one sequence is expected to take (engine/local/forecast.h says by which model). */
 struct engine_forecast {
-    double slots_per_layer; /* for experts, on average */
-    double hit_rate;        /* of the experts a token wants: in memory */
-    uint64_t read_bytes;    /* of a token: experts that are not, layers that are streamed */
-    uint64_t touched_bytes; /* of a token: all weights it is multiplied with */
+    double slots_per_layer;  /* for experts, on average */
+    double hit_rate;         /* of the experts a token wants: in memory */
+    uint64_t read_bytes;     /* of a token: experts that are not, layers that are streamed */
+    uint64_t streamed_bytes; /* of them: the layers */
+    uint64_t touched_bytes;  /* of a token: all weights it is multiplied with */
 };
 void engine_forecast(const struct engine *en, struct engine_forecast *ret);
 /*
- * Tokens a second where the disk gives and the memory gives so many bytes a second: with reading and
- * computing one after the other, and where one hides the other.
+ * Tokens a second where the disk gives and the memory gives so many bytes a second. Layers are read while
+ * others are computed; of experts nothing is hidden in what is expected, and all in what is the most.
  */
 void engine_forecast_rate(const struct engine_forecast *f, double disk, double memory,
                           double *ret_expected, double *ret_at_most);

@@ -26,6 +26,7 @@ void engine_forecast(const struct engine *en, struct engine_forecast *ret)
     const struct engine_plan *p = &en->plan;
     engine_makeup(en, &m);
     *ret = (struct engine_forecast){.hit_rate = 1,
+                                    .streamed_bytes = p->streamed_bytes,
                                     .read_bytes = p->streamed_bytes,
                                     .touched_bytes = m.trunk_read_bytes + m.experts_read_bytes};
     if (m.n_moe == 0)
@@ -40,6 +41,8 @@ void engine_forecast_rate(const struct engine_forecast *f, double disk, double m
 {
     const double read_s = disk > 0 ? (double)f->read_bytes / disk : 0;
     const double touch_s = memory > 0 ? (double)f->touched_bytes / memory : 0;
-    *ret_expected = read_s + touch_s > 0 ? 1 / (read_s + touch_s) : 0;
+    const double streamed_s = disk > 0 ? (double)f->streamed_bytes / disk : 0;
+    const double step_s = MAX_OF(streamed_s, touch_s) + (read_s - streamed_s);
+    *ret_expected = step_s > 0 ? 1 / step_s : 0;
     *ret_at_most = MAX_OF(read_s, touch_s) > 0 ? 1 / MAX_OF(read_s, touch_s) : 0;
 }

@@ -41,6 +41,10 @@ TEST(forecast_of_a_rate_has_both_ends)
     double expected, at_most;
     engine_forecast_rate(&f, 200, 300, &expected, &at_most);
     CHECK(fabs(expected - 1 / 1.5) < 1e-12 && fabs(at_most - 1) < 1e-12);
+    const struct engine_forecast streamed = {
+        .read_bytes = 100, .streamed_bytes = 60, .touched_bytes = 300};
+    engine_forecast_rate(&streamed, 200, 300, &expected, &at_most);
+    CHECK(fabs(expected - 1 / 1.2) < 1e-12 && fabs(at_most - 1) < 1e-12);
     engine_forecast_rate(&f, 50, 300, &expected, &at_most);
     CHECK(fabs(expected - 1 / 3.0) < 1e-12 && fabs(at_most - 0.5) < 1e-12);
 }
