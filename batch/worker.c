@@ -153,6 +153,7 @@ static int status_of(struct worker *w, int rc, struct error *e)
 static int tell_figures(struct worker *w, int status, struct error *e)
 {
     cJSON *o = report_json(&w->report);
+    cJSON_AddNumberToObject(o, "io_depth", w->info.io_depth);
     cJSON_AddStringToObject(o, "io", w->info.io ? w->info.io : "");
     int rc = output_json(w->o->json, o, true, e);
     return rc < 0 ? rc : status;

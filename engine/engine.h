@@ -82,6 +82,7 @@ struct engine_info {
     const char *name; /* general.name or "" */
     const char *isa;
     const char *io;             /* how experts are read: "uring" or "pread" */
+    uint32_t io_depth;          /* reads of experts in flight at most; 0: not opened */
     const char *io_notice;      /* what about that is slower than it could be: "" or a sentence */
     const char *tokenizer_kind; /* "smollm", "spm" ... */
     const char *chat_format;    /* "" when there is none */

@@ -277,10 +277,15 @@ const struct expert_layer *slots_layer(const struct slots *s, uint32_t slot)
     return &s->layers[s->slot[slot].layer];
 }
 
+void *slots_address(const struct slots *s, uint32_t slot)
+{
+    return s->extent[slot / s->per_extent] + (size_t)(slot % s->per_extent) * s->stride;
+}
+
 void *slots_place(const struct slots *s, uint32_t slot, uint32_t slice)
 {
     const struct expert_layer *l = slots_layer(s, slot);
-    char *at = s->extent[slot / s->per_extent] + (size_t)(slot % s->per_extent) * s->stride;
+    char *at = slots_address(s, slot);
     for (uint32_t i = 0; i < slice; i++)
         at += room(l->slice[i].bytes);
     return at;

@@ -66,6 +66,8 @@ uint64_t slots_shrink(struct slots *s, uint32_t n_least);
 bool slots_extent_busy(const struct slots *s, uint32_t extent);
 
 const struct expert_layer *slots_layer(const struct slots *s, uint32_t slot);
+/* Where a slot begins, whosever it is. */
+void *slots_address(const struct slots *s, uint32_t slot);
 /* Where a read of that slice goes: aligned, with room for whole blocks at both ends. */
 void *slots_place(const struct slots *s, uint32_t slot, uint32_t slice);
 /* Where each matrix begins. */

@@ -8,9 +8,16 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/rng.h"
 #include "engine/experts/guesses.h"
 #include "engine/experts/io.h"
+#include "engine/experts/probe.h"
 #include "engine/experts/slots.h"
+
+/* The depth is worth a measurement for models of so many bytes of experts, over so many slots. */
+#define PROBE_LEAST_BYTES ((uint64_t)512 << 20)
+#define PROBE_PLACES 64u
+#define PROBE_SEED 20
 
 /* Reads on a guess at once: what a visit wants then waits for so many at most. */
 #define GUESSING 4u
@@ -451,6 +458,39 @@ static int open_files(struct expert_store *s, const struct expert_store_options 
     return rc;
 }
 
+/* Some matrix of some expert, into the beginning of a slot: they are all empty yet. */
+static void probe_read(const void *context, uint64_t i, struct io_read *ret)
+{
+    const struct expert_store *s = context;
+    const struct slots *slots = &s->slots;
+    uint32_t layer = (uint32_t)(rng_u64(PROBE_SEED, 3 * i) % slots->n_layers);
+    while (slots->layers[layer].n_slices == 0)
+        layer = (layer + 1) % slots->n_layers;
+    const struct expert_layer *l = &slots->layers[layer];
+    const struct expert_slice *x = &l->slice[rng_u64(PROBE_SEED, 3 * i + 1) % l->n_slices];
+    const uint32_t slot = (uint32_t)(i % MIN_OF(slots->n, PROBE_PLACES));
+    *ret = (struct io_read){
+        .file = x->shard,
+        .offset = place_of(x, (uint32_t)(rng_u64(PROBE_SEED, 3 * i + 2) % slots->n_experts)),
+        .bytes = x->bytes,
+        .out = slots_address(slots, slot)};
+}
+
+/* Models that are read in no time take what is usual. */
+static uint32_t choose_depth(struct expert_store *s, const struct io_options *io)
+{
+    const char *name = "";
+    struct error why;
+    const uint64_t bytes = experts_count(s->slots.layers, s->slots.n_layers, s->slots.n_experts) *
+                           (uint64_t)s->slots.stride;
+    if (bytes < PROBE_LEAST_BYTES || io_pick(io->way, &name, &why, NULL) != 0 ||
+        strcmp(name, "uring") != 0)
+        return 0;
+    const struct probe_options o = {
+        .io = *io, .read = probe_read, .context = s, .n_places = MIN_OF(s->slots.n, PROBE_PLACES)};
+    return probe_depth(&o, &s->counters.probe_bytes);
+}
+
 static int start_readers(struct expert_store *s, const struct expert_store_options *o,
                          struct error *e)
 {
@@ -460,14 +500,15 @@ static int start_readers(struct expert_store *s, const struct expert_store_optio
         return error_set(e, ERROR_NOMEM, "no memory for the places of experts");
     for (uint32_t i = 0; i < slots->n_extents; i++)
         s->extents[i] = (struct io_extent){slots->extent[i], slots_extent_bytes(slots, i)};
-    const struct io_options io = {.way = o->io,
-                                  .files = s->files,
-                                  .n_files = s->n_shards,
-                                  .extents = s->extents,
-                                  .n_extents = slots->n_extents,
-                                  .take = take_read,
-                                  .done = read_done,
-                                  .context = s};
+    struct io_options io = {.way = o->io,
+                            .files = s->files,
+                            .n_files = s->n_shards,
+                            .extents = s->extents,
+                            .n_extents = slots->n_extents,
+                            .take = take_read,
+                            .done = read_done,
+                            .context = s};
+    io.depth = choose_depth(s, &io);
     return io_open(&s->io, &io, e);
 }
 
@@ -549,6 +590,11 @@ void experts_counters(struct expert_store *s, struct expert_counters *ret)
     for (uint32_t i = 0; i < s->n_shards; i++)
         ret->worst_file_failures = MAX_OF(ret->worst_file_failures, s->failures[i]);
     pthread_mutex_unlock(&s->lock);
+}
+
+uint32_t experts_io_depth(const struct expert_store *s)
+{
+    return io_depth(s->io);
 }
 
 const char *experts_io(const struct expert_store *s)

@@ -137,6 +137,7 @@ struct expert_counters {
     uint64_t hits;                  /* resident when the visit began */
     uint64_t misses;                /* read for a visit */
     uint64_t guesses, good_guesses; /* expected; and wanted by the visit */
+    uint64_t probe_bytes;           /* read at the opening to choose how many reads are in flight */
     uint64_t reads;                 /* of a matrix; those that failed too */
     uint64_t bytes_read;            /* whole aligned blocks */
     uint64_t busy_us;               /* at least one read was under way */
@@ -144,6 +145,8 @@ struct expert_counters {
     uint32_t worst_file_failures;   /* reads of one file that failed */
 };
 void experts_counters(struct expert_store *s, struct expert_counters *ret);
+/* Reads in flight at most. */
+uint32_t experts_io_depth(const struct expert_store *s);
 /* How it reads ("uring"), and what about that is not as it should be: "", or a sentence. */
 const char *experts_io(const struct expert_store *s);
 const char *experts_io_notice(const struct expert_store *s);

@@ -196,6 +196,7 @@ void engine_describe(const struct engine *en, struct engine_info *ret)
         .name = en->name,
         .isa = en->kernels->name,
         .io = en->io,
+        .io_depth = en->experts ? experts_io_depth(en->experts) : 0,
         .io_notice = en->experts ? experts_io_notice(en->experts) : en->io_why.text,
         .tokenizer_kind = en->tokenizer ? tokenizer_pre(en->tokenizer) : "",
         .chat_format = en->chat ? chat_format_name(en->chat) : "",
@@ -264,6 +265,7 @@ void engine_counters(const struct engine *en, struct engine_counters *ret)
     ret->experts_wanted = experts.wanted;
     ret->expert_hits = experts.hits;
     ret->expert_misses = experts.misses;
+    ret->load_bytes += experts.probe_bytes;
     ret->expert_guesses = experts.guesses;
     ret->expert_good_guesses = experts.good_guesses;
     ret->expert_reads = experts.reads;

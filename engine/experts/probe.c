@@ -1,0 +1,105 @@
+#include "engine/experts/probe.h"
+
+#include <pthread.h>
+
+#include "base/clock.h"
+
+static const uint32_t depths[] = {8, 16, 32, 64};
+#define TURNS 2u
+#define NEAR_PERCENT 95
+
+struct probe {
+    const struct probe_options *o;
+    pthread_mutex_t lock;
+    pthread_cond_t idle;
+    uint64_t n_taken, bytes; /* of this turn */
+    uint32_t n_out;
+    int64_t until_us;
+    uint64_t first; /* read of this turn: others than of the turns before */
+    bool failed;
+};
+
+static bool take(void *context, struct io_read *ret)
+{
+    struct probe *p = context;
+    pthread_mutex_lock(&p->lock);
+    const bool any = !p->failed && clock_mono_us() < p->until_us;
+    if (any) {
+        p->o->read(p->o->context, p->first + p->n_taken++, ret);
+        p->n_out++;
+    }
+    pthread_mutex_unlock(&p->lock);
+    return any;
+}
+
+static void done(void *context, const struct io_read *r, int rc, const struct error *e)
+{
+    struct probe *p = context;
+    (void)e;
+    pthread_mutex_lock(&p->lock);
+    p->bytes += file_direct_span(r->offset, r->bytes);
+    p->failed |= rc != 0;
+    if (--p->n_out == 0)
+        pthread_cond_signal(&p->idle);
+    pthread_mutex_unlock(&p->lock);
+}
+
+/* Bytes a second. */
+static uint64_t turn(struct probe *p, uint32_t depth)
+{
+    struct io *io;
+    struct io_options o = p->o->io;
+    o.depth = depth;
+    o.no_registering = true;
+    o.take = take;
+    o.done = done;
+    o.context = p;
+    p->first += p->n_taken;
+    p->n_taken = p->bytes = 0;
+    const int64_t from_us = clock_mono_us();
+    p->until_us = from_us + PROBE_US / (int64_t)(TURNS * ARRAY_LEN(depths));
+    if (io_open(&io, &o, NULL) != 0)
+        return 0;
+    io_wake(io, depth);
+    clock_sleep_us(p->until_us - from_us);
+    pthread_mutex_lock(&p->lock);
+    while (p->n_out > 0)
+        pthread_cond_wait(&p->idle, &p->lock);
+    pthread_mutex_unlock(&p->lock);
+    const int64_t us = clock_mono_us() - from_us;
+    io_close(io);
+    return p->bytes * 1000000 / (uint64_t)MAX_OF(us, (int64_t)1);
+}
+
+/* The better turn of each depth. */
+static void measure(struct probe *p, uint32_t n_depths, uint64_t rate[ARRAY_LEN(depths)],
+                    uint64_t *ret_bytes)
+{
+    for (uint32_t i = 0; i < TURNS * n_depths && !p->failed; i++) {
+        const uint32_t k = i % n_depths;
+        rate[k] = MAX_OF(rate[k], turn(p, depths[k]));
+        *ret_bytes += p->bytes;
+    }
+}
+
+uint32_t probe_depth(const struct probe_options *o, uint64_t *ret_bytes)
+{
+    struct probe p = {.o = o};
+    uint64_t rate[ARRAY_LEN(depths)] = {0}, best = 0;
+    uint32_t n_depths = 0, k = 0;
+    *ret_bytes = 0;
+    while (n_depths < ARRAY_LEN(depths) && depths[n_depths] <= o->n_places)
+        n_depths++;
+    pthread_mutex_init(&p.lock, NULL);
+    pthread_cond_init(&p.idle, NULL);
+    measure(&p, n_depths, rate, ret_bytes);
+    pthread_cond_destroy(&p.idle);
+    pthread_mutex_destroy(&p.lock);
+    for (uint32_t i = 0; i < n_depths; i++)
+        best = MAX_OF(best, rate[i]);
+    if (p.failed || best == 0)
+        return 0;
+    while (rate[k] < best / 100 * NEAR_PERCENT)
+        k++;
+    return depths[k];
+}
