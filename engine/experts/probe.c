@@ -86,7 +86,7 @@ uint32_t probe_depth(const struct probe_options *o, uint64_t *ret_bytes)
 {
     struct probe p = {.o = o};
     uint64_t rate[ARRAY_LEN(depths)] = {0}, best = 0;
-    uint32_t n_depths = 0, k = 0;
+    uint32_t n_depths = 0;
     *ret_bytes = 0;
     while (n_depths < ARRAY_LEN(depths) && depths[n_depths] <= o->n_places)
         n_depths++;
@@ -99,7 +99,7 @@ uint32_t probe_depth(const struct probe_options *o, uint64_t *ret_bytes)
         best = MAX_OF(best, rate[i]);
     if (p.failed || best == 0)
         return 0;
-    while (rate[k] < best / 100 * NEAR_PERCENT)
-        k++;
-    return depths[k];
+    while (rate[n_depths - 1] < best / 100 * NEAR_PERCENT)
+        n_depths--;
+    return depths[n_depths - 1];
 }

@@ -2,8 +2,8 @@
  * Private to engine/experts: how many reads in flight this disk wants, measured on the model's own files.
  *
  * Each depth reads for a moment what visits will read, random matrices of experts, in turns and twice; the
- * smallest whose better turn comes near the best is taken: what is read together comes back together, so a
- * deeper queue that is not faster only holds up the first of a visit. It changes when bytes come, never which.
+ * deepest whose better turn comes near the best is taken: what is in the disk's queue needs no thread of ours
+ * to be scheduled in time. It changes when bytes come, never which.
  * Bounded by PROBE_US in all, and one read in flight each.
  */
 #ifndef ENGINE_EXPERTS_PROBE_H
