@@ -336,6 +336,8 @@ static void resolve_guesses(struct expert_store *s, uint32_t layer, const uint32
             drop_guess(s, &g);
         } else if (still_there(s, &g)) {
             s->counters.good_guesses++;
+            s->counters.hits -=
+                s->slots.slot[g.slot].state == SLOT_READY; /* experts_begin counts it */
             demand(s, g.slot, g.n_begun);
         }
     }

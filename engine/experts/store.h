@@ -134,7 +134,7 @@ void experts_expect(struct expert_store *s, uint32_t layer, const uint32_t *ids,
 
 struct expert_counters {
     uint64_t wanted;                /* distinct ones of each visit */
-    uint64_t hits;                  /* resident when the visit began */
+    uint64_t hits;                  /* resident when the visit began, and not on a guess */
     uint64_t misses;                /* read for a visit */
     uint64_t guesses, good_guesses; /* expected; and wanted by the visit */
     uint64_t probe_bytes;           /* read at the opening to choose how many reads are in flight */
