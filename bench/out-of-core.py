@@ -7,7 +7,8 @@ BUILD is the folder of nocturne's build (build/release). From the environment:
   TOKENS=64         decoded, from the first one after the load with dropped caches
   PREFILL=512       tokens of a prompt; 0: none
   REPEATS=3         runs of each, in turns
-  PEER=FOLDER       of llama.cpp's programs with llama-ref; BATCHES="512 128 32" of its prefill
+  PEER=FOLDER       of llama.cpp's programs with llama-ref; ADVICE="found random 128K" ways to map the file,
+                    BATCHES="512 128 32" of its prefill
   IOS= POLICIES=    ways to read and to make room, run once each at the first budget
   RATE=             reading is throttled to so many bytes a second
   SEED=1 THREADS=   (all cores); CSV=FILE: a line a run
@@ -23,6 +24,7 @@ import collections
 import json
 import os
 import re
+import signal
 import statistics
 import subprocess
 import sys
@@ -39,7 +41,7 @@ def setting(name, default):
 SIZE, SEED = setting("SIZE", "8G"), setting("SEED", "1")
 BUDGETS = setting("BUDGETS", "4.5 2 all").split()
 TOKENS, PREFILL, REPEATS = (int(setting(n, d)) for n, d in (("TOKENS", 64), ("PREFILL", 512), ("REPEATS", 3)))
-PEER, BATCHES = setting("PEER", ""), setting("BATCHES", "512 128 32").split()
+PEER, BATCHES, ADVICE = setting("PEER", ""), setting("BATCHES", "512 128 32").split(), setting("ADVICE", "found random 128K").split()
 IOS, POLICIES = setting("IOS", "").split(), setting("POLICIES", "").split()
 RATE, CSV = setting("RATE", ""), setting("CSV", "")
 THREADS = setting("THREADS", str(len(os.sched_getaffinity(0))))
@@ -145,8 +147,10 @@ class Group:
         return int(read(self.memory + ("/memory.peak" if self.V2 else "/memory.max_usage_in_bytes"), "-1"))
 
     def times_at_limit(self):
-        text = read(self.memory + "/memory.events") if self.V2 else "max " + read(self.memory + "/memory.failcnt", "-1")
-        return int(re.search(r"^max (-?\d+)", text, re.M).group(1)) if text else -1
+        """v1 tries memory and swap together first, where it counts them."""
+        if self.V2:
+            return int(re.search(r"^max (\d+)", read(self.memory + "/memory.events"), re.M).group(1))
+        return sum(int(read(f"{self.memory}/memory.{which}failcnt", "0")) for which in ("", "memsw."))
 
     @classmethod
     def find_out(cls):
@@ -277,9 +281,11 @@ class Loop:
 
 
 def peer_decodes(budget, loop):
-    theirs(budget, "as found", "decode", MODEL)
-    theirs(budget, "random", "decode", MODEL, "--madvise", "random")
-    if loop:
+    if "found" in ADVICE:
+        theirs(budget, "as found", "decode", MODEL)
+    if "random" in ADVICE:
+        theirs(budget, "random", "decode", MODEL, "--madvise", "random")
+    if "128K" in ADVICE and loop:
         theirs(budget, "128 KiB", "decode", loop)
 
 
@@ -311,6 +317,7 @@ def variations():
 # ---------------------------------------------------------------- what must hold
 
 verdicts = collections.Counter()
+CHARGES = 1 << 20  # what the kernel may have charged ahead; there are kernels whose count of hits stays 0 whatever happens
 
 
 def must(holds, text):
@@ -337,8 +344,8 @@ def check():
         verdicts["skipped"] = 3
         say("  SKIPPED the peak of memory and the group's block statistics: no control group may be made here")
         return
-    must(all(r["at_limit"] == 0 for r in mine), "the limit, the same as the budget, is never hit")
-    must(all(r["peak"] <= r["limit"] for r in mine), "the peak, page cache included, stays within the budget")
+    must(all(r["at_limit"] == 0 for r in mine), "the kernel counts no hit of the limit, which is the budget")
+    must(all(r["peak"] < r["limit"] - CHARGES for r in mine), "and the peak, page cache included, stays below it")
     counted = [r for r in mine if r["group_bytes"] > 0]
     must(all(within(r["group_bytes"], r["bytes"], 0.01) for r in counted),
          f"the group's block statistics agree within 1 % ({len(counted)} of {len(mine)} passes have them)")
@@ -448,6 +455,7 @@ def machine():
 
 
 def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # by way of what puts groups and devices away
     if not all(os.path.exists(p) for p in (MODEL, IDS, ROUTING)):
         make_model()
     Group.find_out()
