@@ -99,7 +99,7 @@ uint32_t probe_depth(const struct probe_options *o, uint64_t *ret_bytes)
         best = MAX_OF(best, rate[i]);
     if (p.failed || best == 0)
         return 0;
-    while (rate[n_depths - 1] < best / 100 * NEAR_PERCENT)
+    while (n_depths > 1 && rate[n_depths - 1] < best / 100 * NEAR_PERCENT)
         n_depths--;
     return depths[n_depths - 1];
 }
