@@ -118,7 +118,8 @@ static void print_pass(struct run *r, uint32_t pass, const struct counts *from,
            (double)(to->at_us - from->at_us) / 1e6);
     printf(",%" PRIu64 ",%" PRIu64, b->expert_hits - a->expert_hits,
            b->expert_misses - a->expert_misses);
-    printf(",%" PRIu64 ",%" PRIu64, r->least_read_bytes, r->most_read_bytes);
+    printf(",%" PRIu64 ",%" PRIu64 ",%" PRIu64, r->least_read_bytes, r->most_read_bytes,
+           plan.ring_bytes);
     printf(",%" PRIu64 ",%" PRIu64 ",%" PRIu64, b->bytes_read - a->bytes_read,
            to->process_bytes - from->process_bytes, to->group_bytes - from->group_bytes);
     printf(",%.4f,%.4f,%" PRIu64, (b->expert_busy_ms - a->expert_busy_ms) / 1e3,
@@ -292,7 +293,8 @@ int main(int argc, char **argv)
     if (rc == 0 && r.a.header)
         puts("phase,isa,io,memory_bytes,tokens,pass,slots,experts,load_s,load_bytes,wall_s,hits,"
              "misses,"
-             "least_read,most_read,engine_bytes,process_bytes,group_bytes,reading_s,waiting_s,"
+             "least_read,most_read,ring_bytes,engine_bytes,process_bytes,group_bytes,reading_s,"
+             "waiting_s,"
              "major_faults,logits,last");
     for (uint32_t pass = 1; rc == 0 && pass <= r.a.n_passes; pass++)
         rc = run_pass(&r, pass, &e);
