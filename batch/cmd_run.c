@@ -65,21 +65,17 @@ const struct command command_run = {
     .option = options,
     .computes = true,
     .details =
-        "Works on the queue until it is stopped, or with --drain until it is empty. One "
-        "worker at a time; "
-        "a\nsecond one ends with 3. It may be killed at any moment: the next run goes on "
-        "where this one "
-        "was, in the\nmiddle of an answer too. SIGTERM and Ctrl-C finish the token, save "
-        "and end; a second "
-        "one ends at once.\n\nTwo layers of the model, its output matrix, a sequence's state "
-        "and a few experts have to fit\n--memory; other layers are read for every step, other "
-        "experts as routers pick them. 'nocturne\ninspect --memory SIZE' shows the "
-        "plan.\n\nExit status: 0 drained or stopped by "
-        "SIGTERM, 1 drained with "
-        "failures, 3 "
-        "another worker is there or\ntook over, 4 the model does not fit, 75 paused with "
-        "work left, 130 "
-        "stopped by Ctrl-C.",
+        "Works on the queue until it is stopped, or with --drain until it is empty. One worker\n"
+        "at a time; a second one ends with 3. It may be killed at any moment: the next run\n"
+        "goes on where this one was, in the middle of an answer too. SIGTERM and Ctrl-C finish\n"
+        "the step if that takes at most 10 s (or --snapshot-after, if less), else the layer, save\n"
+        "and end; a second one ends at once.\n\n"
+        "Two layers of the model, its output matrix, a sequence's state and a few experts have to\n"
+        "fit --memory; other layers are read for every step, other experts as routers pick them.\n"
+        "'nocturne inspect --memory SIZE' shows the plan.\n\n"
+        "Exit status: 0 drained or stopped by SIGTERM, 1 drained with failures, 3 another worker\n"
+        "is there or took over, 4 the model does not fit, 75 paused with work left, 130 stopped\n"
+        "by Ctrl-C.",
     .examples = "nocturne run -m model.gguf --memory 24G --drain\n"
                 "nocturne run -m model.gguf --slots 8",
     .run = run,
