@@ -176,9 +176,9 @@ static void say_expected(struct report *r)
                  100 * r->expected_hit_rate);
         snprintf(were, sizeof(were), " and %.0f %%", 100 * (double)r->expert_hits / wanted);
     }
-    report_say(r, LOG_INFO, "expected %.3g tokens/s of one sequence%s; it was %.3g%s",
-               r->expected_rate, hits, per_second((double)r->sequences_tokens, r->sequences_ms),
-               were);
+    report_say(
+        r, LOG_INFO, "expected %.3g tokens/s of one sequence alone%s; each that ran had %.3g%s",
+        r->expected_rate, hits, per_second((double)r->sequences_tokens, r->sequences_ms), were);
 }
 
 static void say_empty(struct report *r)

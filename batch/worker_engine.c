@@ -151,16 +151,19 @@ static int allocate_slots(struct worker *w, size_t n, struct error *e)
 static void tell_loaded(struct worker *w, double load_ms)
 {
     struct engine_plan p;
-    char used[24], experts[96] = "";
+    char used[24], layers[64] = "", experts[96] = "";
     engine_plan(w->engine, &p);
+    if (p.streamed_layers > 0)
+        snprintf(layers, sizeof(layers), "%u of %u layers read for each step, ", p.streamed_layers,
+                 w->info.n_layers);
     if (p.expert_count > 0)
         snprintf(experts, sizeof(experts), "%llu of %llu experts at once, read with %s, ",
                  (unsigned long long)p.expert_slots, (unsigned long long)p.expert_count,
                  w->info.io);
     report_say(&w->report, LOG_INFO,
-               "%s loaded in %.1f s: %u slot%s of %u tokens, %s%s of memory, %s", w->model,
-               load_ms / 1000, w->info.slots, w->info.slots == 1 ? "" : "s", w->info.ctx, experts,
-               str_format_size(ledger_total(w->ledger), used), w->info.isa);
+               "%s loaded in %.1f s: %u slot%s of %u tokens, %s%s%s of memory, %s", w->model,
+               load_ms / 1000, w->info.slots, w->info.slots == 1 ? "" : "s", w->info.ctx, layers,
+               experts, str_format_size(ledger_total(w->ledger), used), w->info.isa);
     if (p.expert_count > 0 && *w->info.io_notice)
         report_say(&w->report, LOG_INFO, "%s", w->info.io_notice);
 }

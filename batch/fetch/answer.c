@@ -258,6 +258,6 @@ const char *answer_text(const struct answer *a, const struct question *q, char o
     else if (a->status == 200 && q->ranged)
         snprintf(out, 200, "the whole file for bytes %" PRIu64 " to %" PRIu64, q->first, q->last);
     else
-        snprintf(out, 200, "status %d%s", a->status, a->html ? " with a web page" : "");
+        snprintf(out, 200, "status %d%s", a->status, a->html ? " and a web page" : "");
     return out;
 }
