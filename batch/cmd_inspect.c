@@ -467,7 +467,7 @@ static int make_ledger(struct ledger **ret, const struct options *o, struct mach
     if (machine_budget("", budget, &why) == 0)
         return ledger_new(ret, budget->bytes, e);
     message("no budget: %s", why.text);
-    return model_ledger_new(ret, o, e);
+    return ledger_new(ret, UINT64_MAX, e);
 }
 
 static int run(struct command_context *c, struct error *e)

@@ -16,6 +16,8 @@
 #define OTHERS_LEAST_BYTES (UINT64_C(1) << 30)
 #define KERNEL_PART 20
 #define KERNEL_LEAST_BYTES (UINT64_C(32) << 20)
+/* What it keeps for a process that has just begun: in the group's usage, but nobody else's. */
+#define KERNEL_FIRST_BYTES (UINT64_C(1) << 20)
 
 /* The number after `key`, or -1. */
 static int64_t number_after(const char *text, const char *key)
@@ -91,7 +93,7 @@ int machine_check_budget(const char *root, uint64_t bytes, char warning[700], st
                          " bytes): with more this process would be killed",
                          want, bytes, group.file, str_format_size(group.limit_bytes, have),
                          group.limit_bytes);
-    if (bytes > group.left_bytes)
+    if (bytes - MIN_OF(bytes, KERNEL_FIRST_BYTES) > group.left_bytes)
         snprintf(warning, 700, "--memory is %s, but others have left %s of what %s allows", want,
                  str_format_size(group.left_bytes, have), group.file);
     else if (available_below(root, &available, NULL) == 0 && bytes > available)

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "batch/machine.h"
+
 int model_path_check(const char *path, struct error *e)
 {
     if (path)
@@ -36,6 +38,9 @@ int model_options_read(struct engine_options *ret, const struct options *o, cons
 
 int model_ledger_new(struct ledger **ret, const struct options *o, struct error *e)
 {
-    uint64_t limit = option_given(o, OPTION_MEMORY) ? option_size(o, OPTION_MEMORY) : UINT64_MAX;
-    return ledger_new(ret, limit, e);
+    struct machine_budget budget;
+    if (option_given(o, OPTION_MEMORY))
+        return ledger_new(ret, option_size(o, OPTION_MEMORY), e);
+    int rc = machine_budget("", &budget, e);
+    return rc == 0 ? ledger_new(ret, budget.bytes, e) : rc;
 }

@@ -18,7 +18,7 @@ int model_path_check(const char *path, struct error *e);
  */
 int model_options_read(struct engine_options *ret, const struct options *o, const char *path,
                        struct error *e);
-/* The ledger of --memory; one without a limit when it was not given. */
+/* The ledger of --memory; when it was not given, of what `run` would take then. */
 int model_ledger_new(struct ledger **ret, const struct options *o, struct error *e);
 
 #endif

@@ -64,6 +64,15 @@ static int parse_bounded_duration(const struct option_row *row, const char *text
     return 0;
 }
 
+static int parse_bounded_size(const struct option_row *row, const char *text, uint64_t *ret,
+                              struct error *e)
+{
+    int rc = str_parse_size(text, ret, e);
+    if (rc == 0 && (double)*ret < row->min)
+        rc = error_set(e, ERROR_USAGE, "'%s' is less than %.10g bytes", text, row->min);
+    return rc;
+}
+
 /* `words`: "on|off|auto" */
 static int check_word(const char *words, const char *text, struct error *e)
 {
@@ -88,7 +97,7 @@ static int value_parse(const struct option_row *row, const char *text, struct op
     case OPTION_REAL:
         return str_parse_double(text, row->min, row->max, &v->real, e);
     case OPTION_SIZE:
-        return str_parse_size(text, &v->bytes, e);
+        return parse_bounded_size(row, text, &v->bytes, e);
     case OPTION_DURATION:
         return parse_bounded_duration(row, text, &v->integer, e);
     case OPTION_WHEN:

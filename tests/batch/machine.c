@@ -179,6 +179,11 @@ TEST(machine_refuses_a_budget_above_the_groups_limit)
     group2("a", "4294967296\n", GIB + 8 * MIB, 0);
     CHECK_OK(machine_check_budget("root", 3 * GIB, warning, &e), &e);
     CHECK_STR(warning, "");
+    /* A budget of the whole limit, and only what the kernel keeps for this process beside it. */
+    group2("a", "4294967296\n", 9 * MIB, 0);
+    CHECK_OK(machine_check_budget("root", 4 * GIB, warning, &e), &e);
+    CHECK_STR(warning, "");
+    group2("a", "4294967296\n", GIB + 8 * MIB, 0);
     CHECK_OK(machine_check_budget("root", 4 * GIB, warning, &e), &e);
     CHECK(strstr(warning, "others have left 3.0 GiB of what root/sys/fs/cgroup/a/memory.max"));
     CHECK_ERROR(

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/ledger.h"
+#include "batch/model_options.h"
 #include "engine/experts/policy.h"
 #include "tests/test.h"
 
@@ -64,6 +66,7 @@ TEST(options_refuse_what_they_do_not_know)
         {"--slots=0", "0 is not between"},
         {"--slots=many", "not a number"},
         {"--memory=big", "not a size"},
+        {"--memory=0", "'0' is less than 1 bytes"},
         {"--exact=perhaps", "neither true"},
         {"--reasoning=o", "--reasoning: 'o' is none of on|off|auto"},
         {"--reasoning=", "is none of on|off|auto"},
@@ -144,6 +147,19 @@ TEST(options_table_is_sound)
 }
 
 /* Written out in the table, for help; the engine's own list says which there are. */
+/* A model larger than the machine: no command may take all of it because nobody said how much. */
+TEST(options_limit_memory_that_nobody_named)
+{
+    struct options o;
+    struct error e;
+    struct ledger *ledger = NULL;
+    CHECK_OK(options_init(&o, no_environment, &e), &e);
+    CHECK_OK(model_ledger_new(&ledger, &o, &e), &e);
+    CHECK(ledger_limit(ledger) > 0 && ledger_limit(ledger) < UINT64_MAX);
+    ledger_free(ledger);
+    options_release(&o);
+}
+
 TEST(options_name_every_expert_policy)
 {
     const struct option_row *row = option_row(OPTION_EXPERT_POLICY);
