@@ -12,9 +12,12 @@ void file_forget_opened(const char *path)
     if (!own)
         return;
     for (const struct dirent *x; (x = readdir(own)) != NULL;) {
-        const int fd = (int)strtol(x->d_name, NULL, 10); /* "." and "..": 0, looked at anyway */
-        if (fstat(fd, &have) == 0 && have.st_dev == want.st_dev && have.st_ino == want.st_ino)
-            (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED); /* advice only */
+        /* By name: what other threads open and close meanwhile is none of our business. */
+        if (fstatat(dirfd(own), x->d_name, &have, 0) != 0 || have.st_dev != want.st_dev ||
+            have.st_ino != want.st_ino)
+            continue;
+        /* It may be another file by now, for which the advice is as harmless. */
+        (void)posix_fadvise((int)strtol(x->d_name, NULL, 10), 0, 0, POSIX_FADV_DONTNEED);
     }
     closedir(own);
 }
