@@ -194,7 +194,8 @@ int str_parse_size(const char *text, uint64_t *ret_bytes, struct error *e)
     if (unit == 0 || (unit == 1 && fraction > 0))
         return error_set(e, ERROR_USAGE, "'%s' is not a size (like 92G, 512M, 1.5T or 4096)", text);
     if (__builtin_mul_overflow(whole, unit, &bytes) ||
-        __builtin_add_overflow(bytes, (uint64_t)(fraction * (double)unit + 0.5), &bytes))
+        __builtin_add_overflow(bytes, (uint64_t)(fraction * (double)unit + 0.5), &bytes) ||
+        bytes == UINT64_MAX) /* which stands for no limit */
         return error_set(e, ERROR_USAGE, "'%s' is larger than any memory", text);
     *ret_bytes = bytes;
     return 0;

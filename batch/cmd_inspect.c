@@ -457,13 +457,16 @@ static int print(struct command_context *c, const struct engine *en,
     return rc;
 }
 
-/* As `run` does: --memory, or what is available less a reserve; no limit where nobody knows that. */
+/*
+ * --memory, which may be another machine's, or what `run` would take here; no limit where nobody knows
+ * that.
+ */
 static int make_ledger(struct ledger **ret, const struct options *o, struct machine_budget *budget,
                        struct error *e)
 {
     struct error why = {0};
     if (option_given(o, OPTION_MEMORY))
-        return model_ledger_new(ret, o, e);
+        return ledger_new(ret, option_size(o, OPTION_MEMORY), e);
     if (machine_budget("", budget, &why) == 0)
         return ledger_new(ret, budget->bytes, e);
     message("no budget: %s", why.text);

@@ -79,7 +79,8 @@ int machine_budget(const char *root, struct machine_budget *ret, struct error *e
     return 0;
 }
 
-int machine_check_budget(const char *root, uint64_t bytes, char warning[700], struct error *e)
+int machine_check_budget(const char *root, uint64_t bytes, char warning[MACHINE_WARNING_BYTES],
+                         struct error *e)
 {
     struct cgroup_memory group;
     uint64_t available = 0;
@@ -94,11 +95,13 @@ int machine_check_budget(const char *root, uint64_t bytes, char warning[700], st
                          want, bytes, group.file, str_format_size(group.limit_bytes, have),
                          group.limit_bytes);
     if (bytes - MIN_OF(bytes, KERNEL_FIRST_BYTES) > group.left_bytes)
-        snprintf(warning, 700, "--memory is %s, but others have left %s of what %s allows", want,
+        snprintf(warning, MACHINE_WARNING_BYTES,
+                 "--memory is %s, but others have left %s of what %s allows", want,
                  str_format_size(group.left_bytes, have), group.file);
     else if (available_below(root, &available, NULL) == 0 && bytes > available)
-        snprintf(warning, 700, "--memory is %s, but only %s are available: the machine may swap",
-                 want, str_format_size(available, have));
+        snprintf(warning, MACHINE_WARNING_BYTES,
+                 "--memory is %s, but only %s are available: the machine may swap", want,
+                 str_format_size(available, have));
     return 0;
 }
 

@@ -26,7 +26,9 @@ int machine_budget(const char *root, struct machine_budget *ret, struct error *e
  * A budget that was named: ERROR_BUDGET above a control group's limit, where it would be killed for
  * it; 0 with a warning ("": none) above what the limit or the machine leaves now.
  */
-int machine_check_budget(const char *root, uint64_t bytes, char warning[700], struct error *e);
+#define MACHINE_WARNING_BYTES 700
+int machine_check_budget(const char *root, uint64_t bytes, char warning[MACHINE_WARNING_BYTES],
+                         struct error *e);
 
 /* Counters that only grow; the difference of two is what happened between them. */
 struct machine_trouble {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "batch/machine.h"
+#include "batch/output.h"
 
 int model_path_check(const char *path, struct error *e)
 {
@@ -39,8 +40,13 @@ int model_options_read(struct engine_options *ret, const struct options *o, cons
 int model_ledger_new(struct ledger **ret, const struct options *o, struct error *e)
 {
     struct machine_budget budget;
-    if (option_given(o, OPTION_MEMORY))
-        return ledger_new(ret, option_size(o, OPTION_MEMORY), e);
-    int rc = machine_budget("", &budget, e);
-    return rc == 0 ? ledger_new(ret, budget.bytes, e) : rc;
+    char warning[MACHINE_WARNING_BYTES] = "";
+    const bool given = option_given(o, OPTION_MEMORY);
+    uint64_t bytes = given ? option_size(o, OPTION_MEMORY) : 0;
+    int rc = given ? machine_check_budget("", bytes, warning, e) : machine_budget("", &budget, e);
+    if (rc < 0)
+        return rc;
+    if (*warning)
+        message("%s", warning);
+    return ledger_new(ret, given ? bytes : budget.bytes, e);
 }

@@ -18,7 +18,7 @@ int model_path_check(const char *path, struct error *e);
  */
 int model_options_read(struct engine_options *ret, const struct options *o, const char *path,
                        struct error *e);
-/* The ledger of --memory; when it was not given, of what `run` would take then. */
+/* The ledger of --memory, refused and warned of as by `run`, or of what `run` would take without it. */
 int model_ledger_new(struct ledger **ret, const struct options *o, struct error *e);
 
 #endif

@@ -75,7 +75,7 @@ static struct engine_options engine_options(struct worker *w, bool headers_only)
 
 int worker_budget(const struct worker_options *o, struct report *r, uint64_t *ret, struct error *e)
 {
-    char warning[700], take[24];
+    char warning[MACHINE_WARNING_BYTES], take[24];
     struct machine_budget budget;
     *ret = o->memory_bytes;
     if (*ret) {

@@ -169,7 +169,7 @@ TEST(machine_obeys_both_versions_at_once)
 
 TEST(machine_refuses_a_budget_above_the_groups_limit)
 {
-    char warning[700];
+    char warning[MACHINE_WARNING_BYTES];
     struct error e = {0};
     make_machine("0::/a\n", unified);
     CHECK_OK(machine_check_budget("root", 15 * GIB, warning, &e), &e);
