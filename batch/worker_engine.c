@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/program.h"
 #include "batch/probe.h"
 #include "batch/worker_parts.h"
 
@@ -211,6 +212,7 @@ int worker_load(struct worker *w, struct error *e)
         return rc;
     tell_loaded(w, counters.load_ms);
     worker_tell(w, "working");
+    program_fetch();
     machine_reads("", &w->reads);
     return 0;
 }

@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/parallel.h"
+#include "base/program.h"
 #include "base/sha256.h"
 #include "base/str.h"
 #include "engine/engine.h"
@@ -208,6 +209,7 @@ static int run_open(struct run *r, struct error *e)
     if (rc == 0)
         rc = engine_open(&r->engine, &planned, e);
     r->open_s = (double)(clock_mono_us() - from_us) / 1e6;
+    program_fetch(); /* as the worker does */
     return rc;
 }
 
