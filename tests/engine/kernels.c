@@ -7,6 +7,9 @@
  */
 #include "tests/engine/kernels.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "base/alloc.h"
 
 enum { OUT_MAX = 64, ROWS_MAX = 130, COLS_MAX = 1536 };
@@ -243,6 +246,21 @@ static void fill_bytes(struct product *p, int fill, uint16_t d, uint16_t min, fl
     }
 }
 
+/* y of a product computed with n_rows rows at a time and outputs cut at the given places. */
+static void run_cut(const struct kernels *k, const struct product *p, size_t n_rows,
+                    const size_t *cuts, size_t n_cuts, float *y)
+{
+    for (size_t r = 0; r < p->n_rows; r += n_rows) {
+        struct matmul m = product_matmul(p);
+        m.x = (const char *)m.x + r * m.x_row_bytes;
+        m.n_rows = MIN_OF(n_rows, p->n_rows - r);
+        m.y = y + r * p->n_out;
+        for (size_t c = 0; c + 1 < n_cuts; c++)
+            k->matmul[p->quant->index](&m, cuts[c], cuts[c + 1]);
+    }
+}
+
+/* Rows together against f64; each alone, by kernels of its own, the same bits. */
 static void extreme_blocks_match_f64(const struct kernels *k)
 {
     static const struct {
@@ -259,32 +277,81 @@ static void extreme_blocks_match_f64(const struct kernels *k)
         {-1, 0x3c00, 0x3c00, 1e-38f},                              /* activations near nothing */
         {-1, 0x2000, 0xa000, 1e30f},
     };
+    static const size_t cuts[] = {0, 1, 20};
+    static float alone[5 * 20];
     for (int q = 0; q < QUANT_COUNT; q++) {
         if (quants[q]->block_elems == 1)
             continue;
         for (size_t i = 0; i < ARRAY_LEN(extreme); i++) {
-            struct product p = product_new(quants[q], 768, 11, 5);
+            struct product p = product_new(quants[q], 768, 20, 5);
             fill_bytes(&p, extreme[i].fill, extreme[i].d, extreme[i].min, extreme[i].x_range);
             check_product(k, &p);
+            run_cut(k, &p, 1, cuts, ARRAY_LEN(cuts), alone);
+            if (memcmp(alone, p.y, sizeof(alone)) != 0)
+                test_fail(__FILE__, __LINE__, "%s, case %zu: other bits", quants[q]->name, i);
             product_release(&p);
         }
     }
 }
 KERNELS_TEST(extreme_blocks_match_f64)
 
-/* y of a product computed with n_rows rows at a time and outputs cut at the given places. */
-static void run_cut(const struct kernels *k, const struct product *p, size_t n_rows,
-                    const size_t *cuts, size_t n_cuts, float *y)
+/* Room between two pages that nobody may touch. */
+enum { ROOM_BYTES = 1 << 19 };
+
+static char *room_open(void)
 {
-    for (size_t r = 0; r < p->n_rows; r += n_rows) {
-        struct matmul m = product_matmul(p);
-        m.x = (const char *)m.x + r * m.x_row_bytes;
-        m.n_rows = MIN_OF(n_rows, p->n_rows - r);
-        m.y = y + r * p->n_out;
-        for (size_t c = 0; c + 1 < n_cuts; c++)
-            k->matmul[p->quant->index](&m, cuts[c], cuts[c + 1]);
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *map = mmap(NULL, ROOM_BYTES + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(map != MAP_FAILED);
+    CHECK_INT(mprotect(map + page, ROOM_BYTES, PROT_READ | PROT_WRITE), 0);
+    return map + page;
+}
+
+/* The same product from rooms, with all at their beginning or all at their end, gives the same bits. */
+static void check_in_rooms(const struct kernels *k, const struct product *p, char *const room[3],
+                           bool at_end)
+{
+    struct matmul m = product_matmul(p);
+    const size_t bytes[3] = {p->n_out * m.w_row_bytes, p->n_rows * m.x_row_bytes,
+                             p->n_rows * p->n_out * sizeof(float)};
+    char *at[3];
+    for (int i = 0; i < 3; i++) {
+        CHECK(bytes[i] <= ROOM_BYTES);
+        at[i] = room[i] + (at_end ? ROOM_BYTES - bytes[i] : 0);
+    }
+    m.w = memcpy(at[0], p->w, bytes[0]);
+    m.x = memcpy(at[1], p->x_act, bytes[1]);
+    m.y = (float *)memset(at[2], 0xff, bytes[2]);
+    k->matmul[p->quant->index](&m, 0, p->n_out / 2);
+    k->matmul[p->quant->index](&m, p->n_out / 2, p->n_out);
+    if (memcmp(m.y, p->y, bytes[2]) != 0)
+        test_fail(__FILE__, __LINE__, "%s: %zu columns, %zu rows, at the %s: other bits",
+                  p->quant->name, p->n_cols, p->n_rows, at_end ? "end" : "beginning");
+}
+
+/*
+ * Weights of a file may end where its mapping does. They end at any address, as those of a file's tensors
+ * begin; what is read or written beyond is a fault, of gathers and in every build.
+ */
+static void products_touch_nothing_beyond(const struct kernels *k)
+{
+    static const size_t n_outs[4] = {1, 7, 16, 37};
+    char *const room[3] = {room_open(), room_open(), room_open()};
+    for (int q = 0; q < QUANT_COUNT; q++) {
+        for (int i = 0; i < 4; i++) {
+            for (size_t n_rows = 1; n_rows < 15; n_rows += 6) {
+                struct product p =
+                    product_new(quants[q], columns_of(quants[q], i), n_outs[i], n_rows);
+                fill_synthesised(&p, (uint64_t)(q + i));
+                check_product(k, &p);
+                check_in_rooms(k, &p, room, false);
+                check_in_rooms(k, &p, room, true);
+                product_release(&p);
+            }
+        }
     }
 }
+KERNELS_TEST(products_touch_nothing_beyond)
 
 static void rows_and_ranges_change_no_bit(const struct kernels *k)
 {
