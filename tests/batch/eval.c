@@ -335,19 +335,6 @@ TEST(eval_keeps_the_rows_of_the_reference_in_the_budget)
     CHECK(strstr(out, "budget") != NULL && access("saved", F_OK) != 0);
 }
 
-static struct engine_plan plan_of(const char *path)
-{
-    const struct engine_options o = {
-        .model_path = path, .ctx = 64, .slots = 1, .logits = 64, .headers_only = true};
-    struct engine *en = NULL;
-    struct engine_plan plan;
-    struct error e = {0};
-    CHECK_OK(engine_open(&en, &o, &e), &e);
-    engine_plan(en, &plan);
-    engine_close(en);
-    return plan;
-}
-
 TEST(eval_shares_the_budget_between_two_models_with_experts)
 {
     const int folder = (int)(strrchr(test_program(), '/') - test_program());
@@ -359,7 +346,8 @@ TEST(eval_shares_the_budget_between_two_models_with_experts)
              folder, test_program());
     CHECK_INT(system(line), 0);
     write_text("text.txt", 40);
-    const struct engine_plan plan = plan_of("moe.gguf");
+    const struct engine_plan plan =
+        kit_plan("moe.gguf", 0, &(struct engine_options){.ctx = 64, .slots = 1, .logits = 64});
     CHECK(plan.smallest_bytes + (2u << 20) < plan.total_bytes);
     /* Both and the rows of one, but not all experts of both. */
     const uint64_t limit = 2 * plan.smallest_bytes + (1u << 20);

@@ -270,24 +270,6 @@ TEST(local_without_weights_only_describes)
 
 /* ------------------------------------------------------------------ the plan */
 
-static struct engine_plan plan_of(const char *path, uint64_t limit,
-                                  const struct engine_options *asked)
-{
-    struct engine *en = NULL;
-    struct error e = {0};
-    struct engine_plan p;
-    struct engine_options o = *asked;
-    o.model_path = path;
-    o.headers_only = true;
-    if (limit > 0)
-        CHECK_OK(ledger_new(&o.ledger, limit, &e), &e);
-    CHECK_OK(engine_open(&en, &o, &e), &e);
-    engine_plan(en, &p);
-    engine_close(en);
-    ledger_free(o.ledger);
-    return p;
-}
-
 /* What is taken is what the plan says, term by term, and nothing more while requests run. */
 TEST(local_takes_what_the_plan_says)
 {
@@ -322,14 +304,14 @@ TEST(local_cuts_slots_to_the_budget_but_never_a_number_asked_for)
     struct engine *en = NULL;
     struct error e = {0};
     kit_model("Q4_K", path);
-    const struct engine_plan whole = plan_of(path, 0, &(struct engine_options){.threads = 1});
+    const struct engine_plan whole = kit_plan(path, 0, &(struct engine_options){.threads = 1});
     CHECK_INT(whole.slots, PLAN_DEFAULT_SLOTS);
     CHECK(whole.fits && whole.limit_bytes == 0 && whole.smallest_bytes < whole.total_bytes);
     for (uint32_t slots = 1; slots <= 4; slots++) {
         const struct engine_options asked = {.threads = 1, .slots = slots};
-        const uint64_t need = plan_of(path, 0, &asked).total_bytes;
-        CHECK_INT(plan_of(path, need, &(struct engine_options){.threads = 1}).slots, slots);
-        const struct engine_plan less = plan_of(path, need - 1, &asked);
+        const uint64_t need = kit_plan(path, 0, &asked).total_bytes;
+        CHECK_INT(kit_plan(path, need, &(struct engine_options){.threads = 1}).slots, slots);
+        const struct engine_plan less = kit_plan(path, need - 1, &asked);
         CHECK(!less.fits);
         CHECK_INT(less.slots, slots);
         struct engine_options o = asked;
@@ -352,7 +334,7 @@ TEST(local_opens_in_the_smallest_budget_and_refuses_one_byte_less)
     struct engine *en = NULL;
     struct error e = {0};
     struct engine_options o = {.model_path = kit_model("Q4_K", path), .threads = 1};
-    const uint64_t least = plan_of(path, 0, &o).smallest_bytes;
+    const uint64_t least = kit_plan(path, 0, &o).smallest_bytes;
     CHECK_OK(ledger_new(&o.ledger, least, &e), &e);
     CHECK_OK(engine_open(&en, &o, &e), &e);
     engine_close(en);

@@ -62,6 +62,23 @@ void kit_close(struct kit_engine *k)
     ledger_free(k->ledger);
 }
 
+struct engine_plan kit_plan(const char *path, uint64_t limit, const struct engine_options *asked)
+{
+    struct engine *en = NULL;
+    struct error e = {0};
+    struct engine_plan p;
+    struct engine_options o = *asked;
+    o.model_path = path;
+    o.headers_only = true;
+    if (limit > 0)
+        CHECK_OK(ledger_new(&o.ledger, limit, &e), &e);
+    CHECK_OK(engine_open(&en, &o, &e), &e);
+    engine_plan(en, &p);
+    engine_close(en);
+    ledger_free(o.ledger);
+    return p;
+}
+
 static struct kit_result *find(const struct engine_request *r, size_t n, struct kit_result *results,
                                uint64_t tag)
 {

@@ -24,6 +24,8 @@ struct kit_engine {
 };
 struct kit_engine kit_open(const struct engine_options *o);
 void kit_close(struct kit_engine *k);
+/* The plan for a model with such options within a limit; 0: without one. */
+struct engine_plan kit_plan(const char *path, uint64_t limit, const struct engine_options *asked);
 
 /* What became of a request. */
 struct kit_result {

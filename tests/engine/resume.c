@@ -66,17 +66,8 @@ static void open_side(struct side *s, const char *path, uint64_t budget, uint32_
 
 static uint64_t smallest_budget(const char *path, uint32_t chunk)
 {
-    struct engine *en = NULL;
-    struct error e = {0};
-    struct engine_plan p;
-    const struct engine_options o = {.model_path = path,
-                                     .slots = N_REQUESTS,
-                                     .chunk = chunk,
-                                     .threads = 1,
-                                     .headers_only = true};
-    CHECK_OK(engine_open(&en, &o, &e), &e);
-    engine_plan(en, &p);
-    engine_close(en);
+    const struct engine_options o = {.slots = N_REQUESTS, .chunk = chunk, .threads = 1};
+    const struct engine_plan p = kit_plan(path, 0, &o);
     return p.smallest_bytes + p.per_sequence_bytes;
 }
 

@@ -27,18 +27,8 @@ static const char *many_experts(char path[4096])
 
 static struct engine_plan plan_for(const char *path, uint64_t limit, uint32_t chunk)
 {
-    struct engine *en = NULL;
-    struct error e = {0};
-    struct engine_plan p;
-    struct engine_options o = {
-        .model_path = path, .slots = 1, .threads = 2, .chunk = chunk, .headers_only = true};
-    if (limit > 0)
-        CHECK_OK(ledger_new(&o.ledger, limit, &e), &e);
-    CHECK_OK(engine_open(&en, &o, &e), &e);
-    engine_plan(en, &p);
-    engine_close(en);
-    ledger_free(o.ledger);
-    return p;
+    return kit_plan(path, limit,
+                    &(struct engine_options){.slots = 1, .threads = 2, .chunk = chunk});
 }
 
 /* The smallest budget whose plan has such a span. */

@@ -299,18 +299,7 @@ TEST(trunk_streams_no_more_than_it_must)
 
 static struct engine_plan plan_within(const char *path, uint64_t limit)
 {
-    struct error e = {0};
-    struct engine *en = NULL;
-    struct engine_plan p;
-    struct engine_options o = {
-        .model_path = path, .threads = 2, .slots = 2, .ctx = 128, .headers_only = true};
-    if (limit > 0)
-        CHECK_OK(ledger_new(&o.ledger, limit, &e), &e);
-    CHECK_OK(engine_open(&en, &o, &e), &e);
-    engine_plan(en, &p);
-    engine_close(en);
-    ledger_free(o.ledger);
-    return p;
+    return kit_plan(path, limit, &(struct engine_options){.threads = 2, .slots = 2, .ctx = 128});
 }
 
 static void run_within(const char *path, uint64_t limit, struct kit_result *ret)

@@ -234,19 +234,6 @@ static void trace_run(const char *path, const int32_t *ids, uint32_t chunk, uint
     kit_close(&k);
 }
 
-static uint64_t smallest_budget(const char *path)
-{
-    struct engine *en = NULL;
-    struct engine_plan plan;
-    struct error e = {0};
-    const struct engine_options o = {
-        .model_path = path, .exact = true, .threads = 2, .slots = 1, .headers_only = true};
-    CHECK_OK(engine_open(&en, &o, &e), &e);
-    engine_plan(en, &plan);
-    engine_close(en);
-    return plan.smallest_bytes;
-}
-
 TEST(visits_of_a_run_are_what_its_routers_chose)
 {
     static const uint32_t chunks[] = {1, 5, N_IDS};
@@ -260,9 +247,12 @@ TEST(visits_of_a_run_are_what_its_routers_chose)
     for (int i = 0; i < N_IDS; i++)
         ids[i] = 3 + 11 * i;
     choose(path, ids, c);
+    const uint64_t least =
+        kit_plan(path, 0, &(struct engine_options){.exact = true, .threads = 2, .slots = 1})
+            .smallest_bytes;
     for (size_t k = 0; k < ARRAY_LEN(chunks); k++) {
         uint32_t first[64] = {0}, n_visits = 0;
-        trace_run(path, ids, chunks[k], k == 0 ? smallest_budget(path) : (uint64_t)1 << 30);
+        trace_run(path, ids, chunks[k], k == 0 ? least : (uint64_t)1 << 30);
         CHECK_OK(trace_read(&t, "run.trace", &e), &e);
         for (size_t at = 0; trace_next(&t, &at, &v); n_visits++) {
             check_visit(&v, c, first[v.layer]);
