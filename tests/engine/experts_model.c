@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/rng.h"
 #include "engine/engine.h"
 #include "tests/engine/local_kit.h"
 #include "tests/engine/step_kit.h"
@@ -31,18 +30,10 @@ static float *run(const char *path, const struct way *way)
                                        .max_rows = N_IDS,
                                        .max_logits = N_IDS,
                                        .positions = N_IDS};
-    const uint32_t chunk = way->chunk;
     int32_t ids[N_IDS];
     step_kit_open(&k, path, &o);
-    const size_t n_vocab = k.model.hp.n_vocab;
-    float *kept = mem_array(n_vocab, sizeof(*kept));
-    for (uint32_t i = 0; i < N_IDS; i++)
-        ids[i] = (int32_t)(rng_u64(11, i) % n_vocab);
-    int slot = kv_reserve(k.kv, N_IDS);
-    for (uint32_t at = 0; at < N_IDS; at += chunk)
-        step_kit_run(&k, slot, ids, at, MIN_OF(chunk, N_IDS - at), 1);
-    memcpy(kept, forward_logits(k.forward, 0), n_vocab * sizeof(*kept));
-    kv_release(k.kv, slot);
+    step_kit_ids(ids, N_IDS, k.model.hp.n_vocab, 0);
+    float *kept = step_kit_logits(&k, ids, N_IDS, way->chunk);
     step_kit_close(&k);
     return kept;
 }

@@ -12,12 +12,6 @@
 
 #define N_IDS 150 /* three pages */
 
-static void make_ids(int32_t *ids, uint32_t n, uint32_t vocab, uint32_t salt)
-{
-    for (uint32_t i = 0; i < n; i++)
-        ids[i] = (int32_t)((i * 37 + 11 + salt * 101) % vocab);
-}
-
 /* ------------------------------------------------------------------ what the block read and gave */
 
 struct seen {
@@ -313,7 +307,7 @@ static void check_block(const char *name, const char *arguments, const char *isa
                                              .trace = watch,
                                              .trace_context = &seen};
     step_kit_open(&k, step_kit_model(name, arguments, path), &options);
-    make_ids(ids, n, k.model.hp.n_vocab, 0);
+    step_kit_ids(ids, n, k.model.hp.n_vocab, 0);
     int slot = kv_reserve(k.kv, n);
     step_kit_run(&k, slot, ids, 0, n, 1);
     CHECK_INT(seen.in.n, n);

@@ -3,7 +3,6 @@
  * choose is read once per layer and span, with the fewest slots that run.
  */
 #include "base/alloc.h"
-#include "base/rng.h"
 #include "engine/engine.h"
 #include "engine/experts/store.h"
 #include "engine/local/plan.h"
@@ -131,18 +130,11 @@ static uint64_t count_distinct(const struct seen *seen)
     return n;
 }
 
-static void make_ids(int32_t *ids, uint32_t n, uint32_t n_vocab)
-{
-    for (uint32_t i = 0; i < n; i++)
-        ids[i] = (int32_t)(rng_u64(17, i) % n_vocab);
-}
-
 /* n rows in steps of `span` with that many slots; the last one's logits, and the experts' counters. */
 static float *run_span(const char *path, uint32_t n, uint32_t span, uint64_t n_slots,
                        struct seen *seen, struct expert_counters *ret)
 {
     struct step_kit k;
-    struct error e = {0};
     const struct step_kit_options o = {.isa = "auto",
                                        .max_rows = n,
                                        .max_logits = 1,
@@ -151,21 +143,11 @@ static float *run_span(const char *path, uint32_t n, uint32_t span, uint64_t n_s
                                        .trace = see,
                                        .trace_context = seen};
     step_kit_open(&k, path, &o);
-    const uint32_t n_vocab = k.model.hp.n_vocab;
-    struct step_row *rows = mem_array(n, sizeof(*rows));
     int32_t *ids = mem_array(n, sizeof(*ids));
-    float *kept = mem_array(n_vocab, sizeof(*kept));
-    make_ids(ids, n, n_vocab);
-    const int slot = kv_reserve(k.kv, n);
-    for (uint32_t i = 0; i < n; i++)
-        rows[i] = (struct step_row){ids[i], i, slot, i + 1 == n};
-    for (uint32_t at = 0; at < n; at += span)
-        CHECK_OK(forward_step(k.forward, rows + at, MIN_OF(span, n - at), &e), &e);
-    memcpy(kept, forward_logits(k.forward, 0), n_vocab * sizeof(*kept));
+    step_kit_ids(ids, n, k.model.hp.n_vocab, 0);
+    float *kept = step_kit_logits(&k, ids, n, span);
     experts_counters(k.experts, ret);
-    kv_release(k.kv, slot);
     mem_free(ids);
-    mem_free(rows);
     step_kit_close(&k);
     return kept;
 }
@@ -204,7 +186,7 @@ TEST(span_reads_each_expert_once_at_the_smallest_budget)
     struct engine_info info;
     engine_describe(k.en, &info);
     float *got = mem_array(info.n_vocab, sizeof(*got));
-    make_ids(ids, SPAN, info.n_vocab);
+    step_kit_ids(ids, SPAN, info.n_vocab, 0);
     CHECK_OK(engine_score(k.en, ids, SPAN, 1, keep_row, got, &e), &e);
     engine_counters(k.en, &c);
     CHECK_INT(c.expert_misses, distinct);

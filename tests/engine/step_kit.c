@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/rng.h"
 #include "tests/test.h"
 
 const char *step_kit_model(const char *name, const char *arguments, char path[4096])
@@ -112,7 +113,7 @@ void step_kit_close(struct step_kit *k)
 void step_kit_run(struct step_kit *k, int slot, const int32_t *ids, uint32_t first, uint32_t n,
                   uint32_t want)
 {
-    struct step_row rows[512];
+    struct step_row rows[1024];
     struct error e = {0};
     CHECK(n <= ARRAY_LEN(rows));
     for (uint32_t i = 0; i < n; i++)
@@ -121,6 +122,24 @@ void step_kit_run(struct step_kit *k, int slot, const int32_t *ids, uint32_t fir
                                     .slot = slot,
                                     .want_logits = i + want >= n};
     CHECK_OK(forward_step(k->forward, rows, n, &e), &e);
+}
+
+void step_kit_ids(int32_t *ids, uint32_t n, uint32_t n_vocab, uint32_t salt)
+{
+    for (uint32_t i = 0; i < n; i++)
+        ids[i] = (int32_t)(rng_u64(salt, i) % n_vocab);
+}
+
+float *step_kit_logits(struct step_kit *k, const int32_t *ids, uint32_t n, uint32_t chunk)
+{
+    const size_t n_vocab = k->model.hp.n_vocab;
+    float *kept = mem_array(n_vocab, sizeof(*kept));
+    const int slot = kv_reserve(k->kv, n);
+    for (uint32_t at = 0; at < n; at += chunk)
+        step_kit_run(k, slot, ids, at, MIN_OF(chunk, n - at), 1);
+    memcpy(kept, forward_logits(k->forward, 0), n_vocab * sizeof(*kept));
+    kv_release(k->kv, slot);
+    return kept;
 }
 
 void step_rows_add(struct step_rows *r, const float *x, size_t n_cols, uint32_t n)

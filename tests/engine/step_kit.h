@@ -45,8 +45,12 @@ struct step_rows {
 };
 void step_rows_add(struct step_rows *r, const float *x, size_t n_cols, uint32_t n);
 
+/* Any tokens; others with another salt. */
+void step_kit_ids(int32_t *ids, uint32_t n, uint32_t n_vocab, uint32_t salt);
 /* Positions [first, first + n) of a sequence in one step; the last `want` rows want logits. */
 void step_kit_run(struct step_kit *k, int slot, const int32_t *ids, uint32_t first, uint32_t n,
                   uint32_t want);
+/* A sequence of n, `chunk` a step: the last one's logits, which the owner frees. */
+float *step_kit_logits(struct step_kit *k, const int32_t *ids, uint32_t n, uint32_t chunk);
 
 #endif

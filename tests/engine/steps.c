@@ -16,12 +16,6 @@ struct architecture {
     const char *name, *arguments;
 };
 
-static void make_ids(int32_t ids[N_IDS], uint32_t vocab, uint32_t salt)
-{
-    for (uint32_t i = 0; i < N_IDS; i++)
-        ids[i] = (int32_t)((i * 37 + 11 + salt * 101) % vocab);
-}
-
 /* Rows [first, first + n) of a sequence at the end of a step that is being put together. */
 static void add_rows(struct step_row *rows, uint32_t *n_rows, const int32_t *ids, int slot,
                      uint32_t first, uint32_t n)
@@ -63,7 +57,7 @@ static float *run_alone(struct step_kit *k, uint32_t salt, uint32_t chunk)
     struct step_row rows[N_IDS];
     struct error e = {0};
     float *kept = mem_array((size_t)KEPT * k->model.hp.n_vocab, sizeof(*kept));
-    make_ids(ids, k->model.hp.n_vocab, salt);
+    step_kit_ids(ids, N_IDS, k->model.hp.n_vocab, salt);
     int slot = kv_reserve(k->kv, N_IDS);
     for (uint32_t at = 0; at < N_IDS; at += chunk) {
         uint32_t n = 0;
@@ -85,7 +79,7 @@ static void run_together(struct step_kit *k, float *kept[2])
     struct step_row rows[8];
     struct error e = {0};
     for (int s = 0; s < 2; s++) {
-        make_ids(ids[s], k->model.hp.n_vocab, (uint32_t)s);
+        step_kit_ids(ids[s], N_IDS, k->model.hp.n_vocab, (uint32_t)s);
         slot[s] = kv_reserve(k->kv, N_IDS);
         kept[s] = mem_array((size_t)KEPT * k->model.hp.n_vocab, sizeof(float));
     }
@@ -144,7 +138,7 @@ static float *run_restored(struct step_kit *k, const struct kv_shape *shape)
                               shape->n_recurrent * kv_recurrent_layer_bytes(shape)};
     float *kept = mem_array((size_t)KEPT * k->model.hp.n_vocab, sizeof(*kept));
     s.bytes = mem_array(s.size, 1);
-    make_ids(ids, k->model.hp.n_vocab, 0);
+    step_kit_ids(ids, N_IDS, k->model.hp.n_vocab, 0);
     int slot = kv_reserve(k->kv, N_IDS);
     step_kit_run(k, slot, ids, 0, first, 0);
     visit_all(k, slot, first, &s);

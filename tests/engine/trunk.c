@@ -8,7 +8,6 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "base/rng.h"
 #include "engine/engine.h"
 #include "tests/engine/local_kit.h"
 #include "tests/engine/step_kit.h"
@@ -26,12 +25,6 @@ static const struct {
     {"older", "--arch deepseek2 --layers 5 --legacy --type Q4_K"},
 };
 
-static void make_ids(int32_t ids[N_IDS], size_t n_vocab)
-{
-    for (uint32_t i = 0; i < N_IDS; i++)
-        ids[i] = (int32_t)(rng_u64(13, i) % n_vocab);
-}
-
 static void open_kit(struct step_kit *k, const char *path, uint32_t n_streamed)
 {
     const struct step_kit_options o = {.isa = "auto",
@@ -42,19 +35,11 @@ static void open_kit(struct step_kit *k, const char *path, uint32_t n_streamed)
     step_kit_open(k, path, &o);
 }
 
-/* The last row's logits after all ids, `chunk` a step. */
 static float *logits(struct step_kit *k, uint32_t chunk)
 {
     int32_t ids[N_IDS];
-    const size_t n_vocab = k->model.hp.n_vocab;
-    float *kept = mem_array(n_vocab, sizeof(*kept));
-    make_ids(ids, n_vocab);
-    int slot = kv_reserve(k->kv, N_IDS);
-    for (uint32_t at = 0; at < N_IDS; at += chunk)
-        step_kit_run(k, slot, ids, at, MIN_OF(chunk, N_IDS - at), 1);
-    memcpy(kept, forward_logits(k->forward, 0), n_vocab * sizeof(*kept));
-    kv_release(k->kv, slot);
-    return kept;
+    step_kit_ids(ids, N_IDS, k->model.hp.n_vocab, 0);
+    return step_kit_logits(k, ids, N_IDS, chunk);
 }
 
 static float *logits_of(const char *path, uint32_t n_streamed, uint32_t chunk)
@@ -155,11 +140,19 @@ static int run_step(struct step_kit *k, int slot, struct error *e)
 {
     int32_t ids[N_IDS];
     struct step_row rows[N_IDS];
-    make_ids(ids, k->model.hp.n_vocab);
+    step_kit_ids(ids, N_IDS, k->model.hp.n_vocab, 0);
     for (uint32_t i = 0; i < N_IDS; i++)
         rows[i] = (struct step_row){
             .token = ids[i], .position = i, .slot = slot, .want_logits = i + 1 == N_IDS};
     return forward_step(k->forward, rows, N_IDS, e);
+}
+
+static void refuse_step(struct step_kit *k, enum error_code code, const char *part)
+{
+    struct error e = {0};
+    const int slot = kv_reserve(k->kv, N_IDS);
+    CHECK_ERROR(run_step(k, slot, &e), &e, code, part);
+    kv_release(k->kv, slot);
 }
 
 /* A disk that goes away fails the step with file and offset; when it is back, all is as before. */
@@ -195,13 +188,11 @@ TEST(trunk_of_a_file_that_was_cut_is_refused)
 {
     char path[4096];
     struct step_kit k;
-    struct error e = {0};
     step_kit_model("cut", archs[0].arguments, path);
     open_kit(&k, path, 6);
     mem_free(logits(&k, N_IDS));
     CHECK_INT(truncate(path, 400000), 0);
-    CHECK_ERROR(run_step(&k, kv_reserve(k.kv, N_IDS), &e), &e, ERROR_IO, "cut.gguf");
-    kv_release(k.kv, 0);
+    refuse_step(&k, ERROR_IO, "cut.gguf");
     step_kit_close(&k);
 }
 
@@ -210,11 +201,9 @@ TEST(trunk_streamed_is_checked_like_what_stays)
 {
     char path[4096];
     struct step_kit k;
-    struct error e = {0};
     step_kit_model("poisoned", "--arch llama --layers 6 --poison blk.4.ffn_up.weight", path);
     open_kit(&k, path, 5);
-    CHECK_ERROR(run_step(&k, kv_reserve(k.kv, N_IDS), &e), &e, ERROR_FORMAT, "blk.4.ffn_up.weight");
-    kv_release(k.kv, 0);
+    refuse_step(&k, ERROR_FORMAT, "blk.4.ffn_up.weight");
     step_kit_close(&k);
 }
 
