@@ -1,6 +1,8 @@
 /* The budget when nobody named one, on machines made of files: /proc and both versions of control groups. */
 #include "batch/machine.h"
 
+#include <inttypes.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
@@ -43,38 +45,41 @@ static const char first[] = "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mod
 #define V2 "sys/fs/cgroup/"
 #define V1 "sys/fs/cgroup/memory/"
 
+/* A file of a group, `folder` below the root. */
+ATTR_PRINTF(3, 4) static void put_in(const char *folder, const char *file, const char *fmt, ...)
+{
+    char path[256], text[256];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    snprintf(path, sizeof(path), "%s/%s", folder, file);
+    put(path, text);
+}
+
 /* A group of the second version: what it uses, files in page cache among it. */
 static void group2(const char *name, const char *max, uint64_t used, uint64_t files)
 {
-    char path[256], text[256];
-    snprintf(path, sizeof(path), V2 "%s/memory.max", name);
-    put(path, max);
-    snprintf(path, sizeof(path), V2 "%s/memory.current", name);
-    snprintf(text, sizeof(text), "%llu\n", (unsigned long long)used);
-    put(path, text);
-    snprintf(path, sizeof(path), V2 "%s/memory.stat", name);
-    snprintf(text, sizeof(text),
-             "anon 5\nfile 77\nactive_anon 3\ninactive_file %llu\nactive_file %llu\n",
-             (unsigned long long)(files / 2), (unsigned long long)(files - files / 2));
-    put(path, text);
+    char folder[128];
+    snprintf(folder, sizeof(folder), V2 "%s", name);
+    put_in(folder, "memory.max", "%s", max);
+    put_in(folder, "memory.current", "%" PRIu64 "\n", used);
+    put_in(folder, "memory.stat",
+           "anon 5\nfile 77\nactive_anon 3\ninactive_file %" PRIu64 "\nactive_file %" PRIu64 "\n",
+           files / 2, files - files / 2);
 }
 
 static void group1(const char *name, const char *limit, uint64_t used, uint64_t files,
                    const char *hierarchical)
 {
-    char path[256], text[256];
-    snprintf(path, sizeof(path), V1 "%s/memory.limit_in_bytes", name);
-    put(path, limit);
-    snprintf(path, sizeof(path), V1 "%s/memory.usage_in_bytes", name);
-    snprintf(text, sizeof(text), "%llu\n", (unsigned long long)used);
-    put(path, text);
-    snprintf(path, sizeof(path), V1 "%s/memory.stat", name);
-    snprintf(text, sizeof(text),
-             "cache 1\nrss 2\ninactive_file 9\nhierarchical_memory_limit %s\ntotal_inactive_file "
-             "%llu\ntotal_active_file %llu\n",
-             hierarchical, (unsigned long long)(files / 2),
-             (unsigned long long)(files - files / 2));
-    put(path, text);
+    char folder[128];
+    snprintf(folder, sizeof(folder), V1 "%s", name);
+    put_in(folder, "memory.limit_in_bytes", "%s", limit);
+    put_in(folder, "memory.usage_in_bytes", "%" PRIu64 "\n", used);
+    put_in(folder, "memory.stat",
+           "cache 1\nrss 2\ninactive_file 9\nhierarchical_memory_limit %s\n"
+           "total_inactive_file %" PRIu64 "\ntotal_active_file %" PRIu64 "\n",
+           hierarchical, files / 2, files - files / 2);
 }
 
 static void check(uint64_t bytes, const char *from)

@@ -8,6 +8,12 @@
 #include "tests/fault/group.h"
 #include "tests/fault/kit.h"
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SKIP_SANITIZED() SKIP("a sanitizer's own memory is not in the plan")
+#else
+#define SKIP_SANITIZED() (void)0
+#endif
+
 /* Many large prompts, one larger than the budget can read, and small ones between them. */
 static void write_large(const char *path, int n, size_t bytes)
 {
@@ -36,9 +42,7 @@ static long peak_bytes(pid_t pid, int *ret_status)
 
 TEST_FOR(budget_holds_while_large_requests_are_read, 120)
 {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    SKIP("a sanitizer's own memory is not in the plan");
-#endif
+    SKIP_SANITIZED();
     const long budget = 160L << 20, files = 64L << 20; /* page cache, which is not resident */
     int status = 0;
     drill_model(2000);
@@ -133,9 +137,7 @@ static void check_budget(int n_words, int n_tokens)
     struct group g;
     struct run r = {.budget_bytes = (uint64_t)176 << 20, .options = "--ctx 4608 --slots 1"};
     SKIP_EMULATED("the kernel counts the emulator too");
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    SKIP("a sanitizer's own memory is not in the plan");
-#endif
+    SKIP_SANITIZED();
     make_model(
         "--arch kimi-linear --layers 8 --experts 96 --used 4 --expert-ff 384 --embd 256 --type "
         "Q4_K --ctx 8192 --vocab 2000");
@@ -173,9 +175,7 @@ LONG_TEST(budget_holds_while_a_large_database_is_read)
         .budget_bytes = budget, .limit_bytes = 2 * budget, .options = "--ctx 128 --slots 2"};
     char id[32];
     SKIP_EMULATED("the kernel counts the emulator too");
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    SKIP("a sanitizer's own memory is not in the plan");
-#endif
+    SKIP_SANITIZED();
     drill_model(2000);
     for (int i = 0; i < 90; i++) {
         snprintf(id, sizeof(id), "ballast-%d", i);

@@ -11,7 +11,20 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* A file in memory that holds the bytes, whose path goes to `path`; the owner closes what it returns. */
+static inline int fuzz_file(const uint8_t *bytes, size_t n, char path[64])
+{
+    const int fd = memfd_create("fuzz", MFD_CLOEXEC);
+    if (fd < 0 || write(fd, bytes, n) != (ssize_t)n)
+        abort();
+    snprintf(path, 64, "/proc/self/fd/%d", fd);
+    return fd;
+}
 
 /* Runs the target over its committed corpus. */
 void fuzz_replay(const char *name, void (*target)(const uint8_t *bytes, size_t n));

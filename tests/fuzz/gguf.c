@@ -2,8 +2,6 @@
 #include "engine/gguf/gguf.h"
 
 #include <stdio.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "tests/fuzz/fuzz.h"
 
@@ -52,10 +50,7 @@ static void read_all(const struct gguf *g, size_t file_size)
 FUZZ(gguf)
 {
     char path[64];
-    int fd = memfd_create("gguf", MFD_CLOEXEC);
-    demand(fd >= 0);
-    demand(write(fd, bytes, n) == (ssize_t)n);
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    const int fd = fuzz_file(bytes, n, path);
     struct gguf *g = NULL;
     struct error e = {0};
     if (gguf_open(&g, path, &e) == 0)

@@ -1,10 +1,6 @@
 /* Any bytes as a trace of experts: refused, or every visit is within what the header says. */
 #include "engine/experts/trace.h"
 
-#include <stdio.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include "tests/fuzz/fuzz.h"
 
 static void read_all(const struct trace *t)
@@ -22,10 +18,7 @@ static void read_all(const struct trace *t)
 FUZZ(trace)
 {
     char path[64];
-    int fd = memfd_create("trace", MFD_CLOEXEC);
-    demand(fd >= 0);
-    demand(write(fd, bytes, n) == (ssize_t)n);
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    const int fd = fuzz_file(bytes, n, path);
     struct trace t = {0};
     struct error e = {0};
     if (trace_read(&t, path, &e) == 0)
