@@ -95,8 +95,7 @@ static struct kit open_store_with(struct expert_store_options o)
     o.ledger = k.ledger;
     CHECK_OK(experts_open(&k.store, &o, &e), &e);
     CHECK_INT(ledger_used(k.ledger, LEDGER_SLOTS),
-              experts_store_bytes(layers, N_LAYERS, N_EXPERTS, n_slots) / 4096 * 4096 +
-                  ledger_used(k.ledger, LEDGER_SLOTS) % 4096);
+              experts_store_bytes(layers, N_LAYERS, N_EXPERTS, n_slots));
     if (o.io)
         CHECK_STR(experts_io(k.store), o.io);
     return k;
@@ -231,7 +230,7 @@ TEST_WAYS(experts_read_again_what_failed_once)
             CHECK_OK(serve(&s, NULL, kit.store, &e), &e);
         }
         experts_counters(kit.store, &c);
-        CHECK_INT(c.worst_file_failures, at <= 12);
+        CHECK_INT(c.worst_file_failures, 1);
         file_fail_after(0, FILE_FAULT_NONE);
         close_store(&kit);
     }
