@@ -10,6 +10,7 @@
  * whole vocabulary each expert is chosen about equally often, as a trained router's are: ROUNDS times,
  * since what a layer chooses changes what the next ones see.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -21,6 +22,7 @@
 #include "base/numeric.h"
 #include "base/parallel.h"
 #include "base/rng.h"
+#include "bench/ids.h"
 #include "engine/model/step.h"
 
 enum { STEP_ROWS = 512, WINDOW = 32 };
@@ -56,7 +58,7 @@ static void keep(void *context, const char *name, uint32_t layer, const float *x
     struct rows *to = &r->rows[layer];
     to->x = mem_regrow(to->x, (to->n + n_rows) * n_cols, sizeof(*to->x));
     if (!to->x) {
-        fputs("routing: no memory for the trace\n", stderr);
+        fputs("out-of-core-routing: no memory for the trace\n", stderr);
         exit(1);
     }
     memcpy(to->x + to->n * n_cols, x, n_rows * n_cols * sizeof(*x));
@@ -88,7 +90,6 @@ static int open_model(struct routing *r, struct error *e)
     r->rows = mem_array(hp->n_layers, sizeof(*r->rows));
     if (!r->rows || hp->n_experts == 0)
         return error_set(e, ERROR_UNSUPPORTED, "%s has no experts", r->path);
-    memset(r->rows, 0, hp->n_layers * sizeof(*r->rows));
     if ((rc = kv_pool_new(&r->kv, r->ledger, &shape, kv_sequence_bytes(&shape, r->n_tokens), 1,
                           r->n_tokens, e)) != 0 ||
         (rc = model_experts_open(&r->model, &experts, &r->experts, e)) != 0)
@@ -172,7 +173,7 @@ static int balance_layer(struct routing *r, uint32_t il, int fd, struct error *e
         out[x] = bias_of(&r->rows[il], x, share, column);
     const ssize_t bytes = (ssize_t)(hp->n_experts * sizeof(*out));
     if (rc == 0 && pwrite(fd, out, (size_t)bytes, (off_t)bias->file->offset) != bytes)
-        rc = error_sys(e, ERROR_IO, 0, "writing to %s", r->path);
+        rc = error_sys(e, ERROR_IO, errno, "writing to %s", r->path);
     mem_free(column);
     mem_free(out);
     return rc;
@@ -185,7 +186,7 @@ static int balance(struct routing *r, uint32_t round, struct error *e)
     int32_t *ids = mem_array(r->n_tokens, sizeof(*ids));
     const int fd = open(r->path, O_WRONLY | O_CLOEXEC);
     if (!ids || fd < 0)
-        rc = error_sys(e, ERROR_IO, 0, "%s cannot be written to", r->path);
+        rc = error_sys(e, ERROR_IO, errno, "%s cannot be written to", r->path);
     for (uint32_t i = 0; rc == 0 && i < r->n_tokens; i++)
         ids[i] = (int32_t)(rng_u64(round + 1, i) % r->model.hp.n_vocab);
     if (rc == 0)
@@ -296,7 +297,8 @@ static int judge(const struct figures *f)
                       near(f->window, window_goal, window_slack);
     if (!good)
         fprintf(stderr,
-                "routing: neighbours share %.3f (wanted %.2f +- %.2f) and %d tokens touch %.3f "
+                "out-of-core-routing: neighbours share %.3f (wanted %.2f +- %.2f) and %d tokens "
+                "touch %.3f "
                 "(wanted %.2f +- %.2f): not like Kimi-K3's\n",
                 f->neighbours, neighbours_goal, neighbours_slack, WINDOW, f->window, window_goal,
                 window_slack);
@@ -305,22 +307,10 @@ static int judge(const struct figures *f)
 
 /* ------------------------------------------------------------------ the command line */
 
-static int read_ids(const char *path, int32_t *ids, uint32_t n, struct error *e)
-{
-    FILE *f = fopen(path, "re");
-    uint32_t got = 0;
-    if (!f)
-        return error_sys(e, ERROR_IO, 0, "%s", path);
-    while (got < n && fscanf(f, "%" SCNd32 ",", &ids[got]) == 1)
-        got++;
-    fclose(f);
-    return got == n ? 0 : error_set(e, ERROR_FORMAT, "%s has %u ids, not %u", path, got, n);
-}
-
 static int measure(struct routing *r, const char *text, struct figures *ret, struct error *e)
 {
-    int32_t *ids = mem_array(r->n_tokens, sizeof(*ids));
-    int rc = ids ? read_ids(text, ids, r->n_tokens, e) : error_set(e, ERROR_NOMEM, "no memory");
+    int32_t *ids = NULL;
+    int rc = ids_read(text, r->n_tokens, &ids, e);
     if (rc == 0)
         rc = open_model(r, e);
     if (rc == 0)
@@ -371,7 +361,7 @@ int main(int argc, char **argv)
     }
     parallel_set_threads(threads);
     if (work(&r, text, &f, &e) != 0) {
-        fprintf(stderr, "routing: %s\n", e.text);
+        fprintf(stderr, "out-of-core-routing: %s\n", e.text);
         return 1;
     }
     return judge(&f);

@@ -1,7 +1,7 @@
 /*
- * out-of-core MODEL IDS --memory SIZE [--prefill | --decode] [--tokens N] [--passes N] ...
+ * out-of-core MODEL IDS [--memory SIZE] [--prefill] [--tokens N] [--passes N] ...
  *
- * One run of bench/out-of-core.sh: loads the model under a budget and feeds it the first ids of a file
+ * One run of bench/out-of-core.py: loads the model under a budget and feeds it the first ids of a file
  * (numbers with commas between them), as one prompt or token by token, whatever it would say itself. The
  * load is apart. Prints a line of CSV a pass; in the second everything that fits is resident.
  *
@@ -22,6 +22,7 @@
 #include "base/program.h"
 #include "base/sha256.h"
 #include "base/str.h"
+#include "bench/ids.h"
 #include "engine/engine.h"
 #include "engine/gguf/gguf.h"
 #include "engine/model/model.h"
@@ -144,20 +145,6 @@ static int run_pass(struct run *r, uint32_t pass, struct error *e)
 
 /* ------------------------------------------------------------------ opening */
 
-static int read_ids(struct run *r, struct error *e)
-{
-    const uint32_t n = r->a.n_tokens;
-    uint32_t got = 0;
-    FILE *f = fopen(r->a.ids, "re");
-    r->ids = mem_array(n, sizeof(*r->ids));
-    if (!f || !r->ids)
-        return error_sys(e, ERROR_IO, 0, "reading %s", r->a.ids);
-    while (got < n && fscanf(f, "%" SCNd32 ",", &r->ids[got]) == 1)
-        got++;
-    fclose(f);
-    return got == n ? 0 : error_set(e, ERROR_FORMAT, "%s has %u ids, not %u", r->a.ids, got, n);
-}
-
 static uint64_t layer_read_bytes(const struct expert_layer *l)
 {
     uint64_t sum = 0;
@@ -199,7 +186,7 @@ static int run_open(struct run *r, struct error *e)
                                      .expert_policy = r->a.policy,
                                      .no_tokenizer = true};
     struct engine_options planned = o;
-    int rc = read_ids(r, e);
+    int rc = ids_read(r->a.ids, r->a.n_tokens, &r->ids, e);
     if (rc == 0)
         rc = measure_experts(r, e);
     if (rc == 0)
@@ -294,10 +281,8 @@ int main(int argc, char **argv)
     }
     if (rc == 0 && r.a.header)
         puts("phase,isa,io,memory_bytes,tokens,pass,slots,experts,load_s,load_bytes,wall_s,hits,"
-             "misses,"
-             "least_read,most_read,ring_bytes,engine_bytes,process_bytes,group_bytes,reading_s,"
-             "waiting_s,"
-             "major_faults,logits,last");
+             "misses,least_read,most_read,ring_bytes,engine_bytes,process_bytes,group_bytes,"
+             "reading_s,waiting_s,major_faults,logits,last");
     for (uint32_t pass = 1; rc == 0 && pass <= r.a.n_passes; pass++)
         rc = run_pass(&r, pass, &e);
     run_close(&r);
