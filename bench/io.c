@@ -313,6 +313,8 @@ static void replay(struct settings *s)
     const char *path = s->file[0];
     memmove(s->file, s->file + 1, --s->n_files * sizeof(*s->file));
     load(&all, path);
+    if (all.n == 0)
+        fail(path, "no reads");
     if (ledger_new(&ledger, UINT64_MAX, NULL) != 0)
         fail("replay", "no memory");
     open_replay(&r, s, &all, ledger);
@@ -401,6 +403,16 @@ static void take_option(struct settings *s, const char *name, char *value)
         fail(name, "unknown");
 }
 
+static void check(const struct settings *s)
+{
+    if (s->bytes == 0 || s->burst == 0)
+        fail("--bytes and --burst", "at least 1");
+    for (size_t i = 0; i < s->n_splits; i++) {
+        if (s->split[i] != 0 && s->split[i] < FILE_DIRECT_ALIGN)
+            fail("--split", "0, or a block of a direct read at least");
+    }
+}
+
 int main(int argc, char **argv)
 {
     struct settings s = {.way = {"auto"},
@@ -423,6 +435,7 @@ int main(int argc, char **argv)
             s.file[s.n_files++] = argv[i];
         }
     }
+    check(&s);
     if (argc > 2 && strcmp(argv[1], "record") == 0 && s.n_files == 1)
         record(&s);
     else if (argc > 2 && strcmp(argv[1], "random") == 0 && s.n_files == 1)

@@ -36,7 +36,7 @@ static void *reader(void *context)
 {
     struct reader *r = context;
     const struct rate *rate = r->rate;
-    const uint64_t places = (rate->file->size - rate->bytes) / FILE_DIRECT_ALIGN;
+    const uint64_t places = (rate->file->size - rate->bytes) / FILE_DIRECT_ALIGN + 1;
     void *block = aligned_alloc(FILE_DIRECT_ALIGN, rate->bytes);
     r->rc = block ? 0 : error_set(&r->error, ERROR_NOMEM, "no memory for a read");
     for (uint64_t i = 0; r->rc == 0 && clock_mono_us() < rate->until_us; i++) {
@@ -103,7 +103,7 @@ int main(int argc, char **argv)
         return 2;
     }
     int rc = file_open_direct(&f, path, &e);
-    if (rc == 0 && f.size <= bytes)
+    if (rc == 0 && f.size < bytes)
         rc = error_set(&e, ERROR_INVALID, "%s is smaller than a read of %zu bytes", path, bytes);
     for (size_t i = 0; rc == 0 && i < ARRAY_LEN(depths); i++) {
         double rate = 0;

@@ -476,7 +476,10 @@ static int compare(const struct visits *v, uint64_t n_slots, const char *only, s
 static int compare_shares(const struct visits *v, const char *shares, const char *only,
                           struct error *e)
 {
+    const struct expert_policy *p;
     int rc = 0;
+    if (only && strcmp(only, "belady") != 0 && (rc = expert_policy_find(only, &p, e)) != 0)
+        return rc;
     puts(TITLES);
     for (const char *at = shares; rc == 0 && at; at = strchr(at, ',')) {
         at += *at == ',';
