@@ -351,6 +351,18 @@ int file_read_all(const char *path, size_t max, struct buf *out, struct error *e
     return rc;
 }
 
+int file_read_text(const char *path, size_t max, struct buf *out, struct error *e)
+{
+    const size_t before = out->len;
+    int rc = file_read_all(path, max, out, e);
+    if (rc < 0 || out->len == before)
+        return rc;
+    const char *nul = memchr(out->ptr + before, '\0', out->len - before);
+    return nul ? error_set(e, ERROR_BADDATA, "%s: no text: byte %zu is a NUL", path,
+                           (size_t)(nul - out->ptr) - before)
+               : 0;
+}
+
 int file_write_fd(int fd, const void *bytes, size_t n, const char *path, struct error *e)
 {
     const char *next = bytes;
@@ -466,6 +478,18 @@ void file_replace_abort(struct file_replace *r)
     mem_free(r->path);
     mem_free(r->temp);
     *r = (struct file_replace){.fd = -1};
+}
+
+int file_write_all(const char *path, const void *bytes, size_t n, struct error *e)
+{
+    struct file_replace file;
+    int rc = file_replace_begin(&file, path, e);
+    if (rc == 0)
+        rc = file_write_fd(file.fd, bytes, n, file.path, e);
+    if (rc == 0)
+        rc = file_replace_commit(&file, e);
+    file_replace_abort(&file);
+    return rc;
 }
 
 int file_make_parent(const char *path, struct error *e)

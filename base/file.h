@@ -77,6 +77,8 @@ int file_span_took(const struct file *f, struct file_span *s, int64_t got, struc
 
 /* The whole file, at most max bytes (ERROR_INVALID with both figures beyond). */
 int file_read_all(const char *path, size_t max, struct buf *out, struct error *e);
+/* The same of a text, which has no NUL inside and one behind it: else ERROR_BADDATA. */
+int file_read_text(const char *path, size_t max, struct buf *out, struct error *e);
 /* write(2) until everything is out. */
 int file_write_fd(int fd, const void *bytes, size_t n, const char *path, struct error *e);
 /* Waits until the disk has what was written, and lets the page cache go: for large files. */
@@ -100,6 +102,8 @@ int file_replace_begin(struct file_replace *r, const char *path, struct error *e
 /* fsync, rename, fsync of the folder. Nothing of it stays in the page cache. */
 int file_replace_commit(struct file_replace *r, struct error *e);
 void file_replace_abort(struct file_replace *r); /* after commit: a no-op */
+/* All of it at once: afterwards the file has these bytes, or what it had. */
+int file_write_all(const char *path, const void *bytes, size_t n, struct error *e);
 
 /* mkdir -p for the folder that holds path; mode 0700. */
 int file_make_parent(const char *path, struct error *e);

@@ -182,6 +182,23 @@ TEST(file_reads_whole_files_up_to_a_limit)
     buf_release(&b);
 }
 
+TEST(file_reads_texts_without_nul)
+{
+    struct error e = {0};
+    struct buf b;
+    buf_init(&b, 100);
+    CHECK_OK(file_write_all("text", "", 0, &e), &e);
+    CHECK_OK(file_read_text("text", 100, &b, &e), &e);
+    CHECK_INT(b.len, 0);
+    CHECK_OK(file_write_all("text", "one\ntwo", 7, &e), &e);
+    CHECK_OK(file_read_text("text", 100, &b, &e), &e);
+    CHECK_STR(b.ptr, "one\ntwo");
+    CHECK_OK(file_write_all("text", "one\0two", 7, &e), &e);
+    CHECK_ERROR(file_read_text("text", 100, &b, &e), &e, ERROR_BADDATA, "text: no text: byte 3");
+    CHECK_ERROR(file_read_text("missing", 100, &b, &e), &e, ERROR_NOTFOUND, "missing");
+    buf_release(&b);
+}
+
 TEST(file_reads_pipes_to_their_end)
 {
     struct error e = {0};
@@ -215,14 +232,7 @@ static int count_entries(const char *folder)
 
 static int replace_with(const char *path, const char *text, struct error *e)
 {
-    struct file_replace r;
-    int rc = file_replace_begin(&r, path, e);
-    if (rc == 0)
-        rc = file_write_fd(r.fd, text, strlen(text), path, e);
-    if (rc == 0)
-        rc = file_replace_commit(&r, e);
-    file_replace_abort(&r);
-    return rc;
+    return file_write_all(path, text, strlen(text), e);
 }
 
 static const char *content_of(const char *path, char out[64])
