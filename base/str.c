@@ -217,6 +217,17 @@ int str_parse_int(const char *text, int64_t min, int64_t max, int64_t *ret, stru
     return 0;
 }
 
+bool str_take_word(const char **list, char *out, size_t size)
+{
+    const char *word = *list;
+    const size_t len = strcspn(word, ",");
+    const size_t n = MIN_OF(len, size - 1);
+    memcpy(out, word, n);
+    out[n] = '\0';
+    *list = word[len] ? word + len + 1 : NULL;
+    return len < size;
+}
+
 int str_parse_double(const char *text, double min, double max, double *ret, struct error *e)
 {
     /* strtod would also take blanks, hexadecimal, "inf" and "nan". */

@@ -32,6 +32,11 @@ int str_parse_size(const char *text, uint64_t *ret_bytes, struct error *e);
 /* Decimal integer in [min, max]; nothing may follow it. */
 int str_parse_int(const char *text, int64_t min, int64_t max, int64_t *ret, struct error *e);
 int str_parse_double(const char *text, double min, double max, double *ret, struct error *e);
+/*
+ * Takes a list's next word, up to a comma or the end, off *list (NULL after the last) into out. False:
+ * it does not fit, out has its beginning.
+ */
+bool str_take_word(const char **list, char *out, size_t size);
 /* "1.5 GiB" into out; returns out. */
 const char *str_format_size(uint64_t bytes, char out[24]);
 /* "1h 02m 03s" into out; returns out. */

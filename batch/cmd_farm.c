@@ -45,21 +45,17 @@ static int read_list(const struct options *o, enum option_id id, double max, dou
     if (!at)
         return error_set(e, ERROR_USAGE, "needs --users, --requests and --tokens; --%s is missing",
                          flag);
-    for (;;) {
+    while (at) {
         char word[32];
-        const size_t len = strcspn(at, ",");
-        snprintf(word, sizeof(word), "%.*s", (int)MIN_OF(len, sizeof(word)), at);
         struct error why = {0};
         double value = 0;
-        if (len >= sizeof(word) || str_parse_double(word, 0, max, &value, &why) < 0 || !(value > 0))
+        if (!str_take_word(&at, word, sizeof(word)) ||
+            str_parse_double(word, 0, max, &value, &why) < 0 || !(value > 0))
             return error_set(e, ERROR_USAGE, "--%s: '%s' is no number above 0 and up to %.0f", flag,
                              word, max);
         if (n == CASES_MAX)
             return error_set(e, ERROR_USAGE, "--%s: more than %d values", flag, CASES_MAX);
         ret[n++] = value;
-        if (!at[len])
-            break;
-        at += len + 1;
     }
     *ret_n = n;
     return 0;

@@ -166,6 +166,22 @@ TEST(str_parses_numbers)
     CHECK(x == -1e-3);
 }
 
+TEST(str_takes_words_off_a_list)
+{
+    char word[4];
+    const char *list = "ab,,xyz,1234,5";
+    static const char *const words[] = {"ab", "", "xyz", "123", "5"};
+    for (size_t i = 0; i < ARRAY_LEN(words); i++) {
+        CHECK(list != NULL);
+        CHECK(str_take_word(&list, word, sizeof(word)) == (i != 3));
+        CHECK_STR(word, words[i]);
+    }
+    CHECK(list == NULL);
+    list = "a,";
+    CHECK(str_take_word(&list, word, sizeof(word)) && str_take_word(&list, word, sizeof(word)));
+    CHECK(word[0] == '\0' && list == NULL);
+}
+
 TEST(str_formats_sizes_and_durations)
 {
     char text[24];

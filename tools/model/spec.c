@@ -92,22 +92,18 @@ static void place_mla(struct spec *s)
 
 static int parse_mla_layers(const char *text, struct spec *s, struct error *e)
 {
-    for (const char *at = text;;) {
+    while (text) {
         char number[16];
-        const size_t n = strcspn(at, ",");
+        const char *from = text;
         int64_t layer = 0;
-        if (n >= sizeof(number))
-            return error_set(e, ERROR_USAGE, "'%.20s' is no layer", at);
-        memcpy(number, at, n);
-        number[n] = '\0';
+        if (!str_take_word(&text, number, sizeof(number)))
+            return error_set(e, ERROR_USAGE, "'%.20s' is no layer", from);
         int rc = str_parse_int(number, 0, (int64_t)s->n_layers - 1, &layer, e);
         if (rc < 0)
             return rc;
         s->mla[layer] = true;
-        if (at[n] == '\0')
-            return 0;
-        at += n + 1;
     }
+    return 0;
 }
 
 static void derive(struct spec *s)
