@@ -99,7 +99,8 @@ static void put_again(struct verify *v, const struct manifest_entry *entry, bool
                       struct buf *out)
 {
     char path[PATH_BYTES];
-    if (!entry->url[0])
+    /* Anybody may have written it: what is no URL could be an option. */
+    if (address_check(entry->url, NULL) < 0)
         return;
     snprintf(path, sizeof(path), "%s/%s", v->dir, entry->name);
     if (there) {

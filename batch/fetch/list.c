@@ -121,7 +121,7 @@ static int read_lines(struct fetch_list *l, const char *path, struct error *e)
 {
     struct buf text;
     buf_init(&text, LIST_MAX_BYTES);
-    int rc = file_read_all(path, LIST_MAX_BYTES, &text, e);
+    int rc = file_read_text(path, LIST_MAX_BYTES, &text, e);
     unsigned number = 0;
     for (char *at = text.ptr; rc == 0 && at && *at;) {
         char *end = strchr(at, '\n');

@@ -59,6 +59,16 @@ int manifest_put(struct manifest *m, const struct manifest_entry *entry, struct 
 
 /* ---- Reading ---------------------------------------------------------------------------------- */
 
+/* Names and addresses are shown: nothing in them may speak to a terminal. */
+static bool has_control(const char *text)
+{
+    for (; *text; text++) {
+        if ((unsigned char)*text < ' ' || *text == 0x7f)
+            return true;
+    }
+    return false;
+}
+
 /* Our comment: for the entry of the line that follows. */
 static void read_note(struct manifest_entry *entry, char *line)
 {
@@ -68,7 +78,7 @@ static void read_note(struct manifest_entry *entry, char *line)
     int used = 0;
     if (sscanf(line, NOTE "%" SCNu64 " %" SCNd64 " %15s %n", &size, &written_ns, kind, &used) !=
             3 ||
-        used == 0)
+        used == 0 || has_control(line))
         return;
     entry->size = size;
     entry->written_ns = written_ns;
@@ -81,7 +91,8 @@ static int read_sum(struct manifest *m, struct manifest_entry *entry, char *line
     const size_t digits = strcspn(line, " ");
     /* "  name" is text, " *name" binary: the same here. */
     const bool good = fetch_is_sha256(line, digits, entry->sha256) && line[digits] == ' ' &&
-                      (line[digits + 1] == ' ' || line[digits + 1] == '*') && line[digits + 2];
+                      (line[digits + 1] == ' ' || line[digits + 1] == '*') && line[digits + 2] &&
+                      !has_control(line);
     if (!good)
         return error_set(e, ERROR_BADDATA, "'%.80s' is no line of a SHA-256 and a name", line);
     entry->name = line + digits + 2;
@@ -97,6 +108,9 @@ static int read_lines(struct manifest *m, char *text, struct error *e)
         char *end = strchr(text, '\n');
         if (end)
             *end++ = '\0';
+        char *cr = strchr(text, '\r');
+        if (cr && cr[1] == '\0')
+            *cr = '\0';
         number++;
         if (*text == '#') {
             read_note(&entry, text);
@@ -120,7 +134,7 @@ int manifest_read(struct manifest *m, const char *dir, struct error *e)
     m->path = buf_take(&path);
     struct error why = {0};
     if (rc == 0)
-        rc = file_read_all(m->path, MANIFEST_MAX_BYTES, &text, &why);
+        rc = file_read_text(m->path, MANIFEST_MAX_BYTES, &text, &why);
     if (rc == -ERROR_NOTFOUND)
         rc = 0;
     else if (rc == 0)
@@ -136,7 +150,6 @@ int manifest_read(struct manifest *m, const char *dir, struct error *e)
 int manifest_write(const struct manifest *m, struct error *e)
 {
     struct buf text;
-    struct file_replace file;
     buf_init(&text, MANIFEST_MAX_BYTES);
     for (size_t i = 0; i < m->n; i++) {
         const struct manifest_entry *entry = &m->entry[i];
@@ -147,13 +160,7 @@ int manifest_write(const struct manifest *m, struct error *e)
     }
     int rc = buf_check(&text, m->path, e);
     if (rc == 0)
-        rc = file_replace_begin(&file, m->path, e);
-    if (rc == 0) {
-        rc = file_write_fd(file.fd, text.ptr, text.len, m->path, e);
-        if (rc == 0)
-            rc = file_replace_commit(&file, e);
-        file_replace_abort(&file);
-    }
+        rc = file_write_all(m->path, text.ptr, text.len, e);
     buf_release(&text);
     return rc;
 }

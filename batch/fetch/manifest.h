@@ -36,7 +36,8 @@ struct manifest {
     size_t n;
 };
 
-/* An absent file is an empty manifest. ERROR_BADDATA with the line that is none. */
+/* An absent file is an empty manifest. ERROR_BADDATA with the line that is none; names are shown, so
+ * control characters in one are refused. */
 int manifest_read(struct manifest *m, const char *dir, struct error *e);
 void manifest_release(struct manifest *m); /* a zeroed one is fine */
 struct manifest_entry *manifest_find(const struct manifest *m, const char *name);

@@ -106,7 +106,6 @@ static int cut(struct part *p, const struct remote *remote, uint64_t cut_bytes, 
 static int write_state(const struct part *p, struct error *e)
 {
     struct buf text;
-    struct file_replace file;
     buf_init(&text, STATE_MAX_BYTES);
     buf_printf(&text,
                "%s\nsize %" PRIu64 "\netag %s\nmodified %s\nlinked %s\nsegment %" PRIu64 "\n",
@@ -119,13 +118,7 @@ static int write_state(const struct part *p, struct error *e)
     buf_append_c(&text, "end\n");
     int rc = buf_check(&text, p->state_path, e);
     if (rc == 0)
-        rc = file_replace_begin(&file, p->state_path, e);
-    if (rc == 0) {
-        rc = file_write_fd(file.fd, text.ptr, text.len, p->state_path, e);
-        if (rc == 0)
-            rc = file_replace_commit(&file, e);
-        file_replace_abort(&file);
-    }
+        rc = file_write_all(p->state_path, text.ptr, text.len, e);
     buf_release(&text);
     return rc;
 }
@@ -210,10 +203,9 @@ static bool take_state(struct part *p, const struct remote *remote, bool whole)
     struct stat st;
     buf_init(&text, STATE_MAX_BYTES);
     bool good = stat(p->path, &st) == 0 &&
-                file_read_all(p->state_path, STATE_MAX_BYTES, &text, NULL) == 0 &&
-                text.len == strlen(text.ptr ? text.ptr : "") && read_head(&s, text.ptr) &&
-                (uint64_t)st.st_size == s.remote.size && s.remote.size == remote->size &&
-                (!whole || s.segment_bytes >= s.remote.size);
+                file_read_text(p->state_path, STATE_MAX_BYTES, &text, NULL) == 0 &&
+                read_head(&s, text.ptr) && (uint64_t)st.st_size == s.remote.size &&
+                s.remote.size == remote->size && (!whole || s.segment_bytes >= s.remote.size);
     /* A file that is not cut has no hash to tell in the end: then both must be known to be one. */
     good = good && remote_same(&s.remote, remote) >= (whole ? 1 : -1) &&
            remote_same(&s.remote, remote) != 0;

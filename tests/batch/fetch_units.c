@@ -85,6 +85,9 @@ TEST(fetch_list_takes_urls_parts_and_lines)
     write_file("list", "http://h/SHA256SUMS\n");
     CHECK_ERROR(fetch_list_read(&l, "list", &e), &e, ERROR_USAGE, "one of our own");
     fetch_list_release(&l);
+    CHECK_OK(file_write_all("list", "http://h/a\n\0http://h/b\n", 23, &e), &e);
+    CHECK_ERROR(fetch_list_read(&l, "list", &e), &e, ERROR_BADDATA, "byte 11 is a NUL");
+    fetch_list_release(&l);
     write_file("list", "# nothing\n");
     CHECK_ERROR(fetch_list_read(&l, "list", &e), &e, ERROR_BADDATA, "no URL");
     fetch_list_release(&l);
@@ -246,6 +249,27 @@ TEST(fetch_manifest_keeps_what_others_wrote)
     manifest_release(&m);
     write_file("SHA256SUMS", "abc  name\n");
     CHECK_ERROR(manifest_read(&m, ".", &e), &e, ERROR_BADDATA, "SHA256SUMS:1");
+    manifest_release(&m);
+}
+
+TEST(fetch_manifest_believes_no_line_that_could_deceive)
+{
+    struct error e = {0};
+    struct manifest m;
+    char text[600];
+    static const char *const sha =
+        "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+    snprintf(text, sizeof(text), "#: 5 77 published http://h/\033[31m\r\n%s  a.gguf\r\n", sha);
+    write_file("SHA256SUMS", text);
+    CHECK_OK(manifest_read(&m, ".", &e), &e);
+    CHECK(manifest_find(&m, "a.gguf") && !m.entry[0].url[0] && m.entry[0].size == FETCH_UNKNOWN);
+    manifest_release(&m);
+    snprintf(text, sizeof(text), "%s  a\033[31m\n", sha);
+    write_file("SHA256SUMS", text);
+    CHECK_ERROR(manifest_read(&m, ".", &e), &e, ERROR_BADDATA, "SHA256SUMS:1: 'e3b0");
+    manifest_release(&m);
+    CHECK_OK(file_write_all("SHA256SUMS", "# a\n\0b\n", 7, &e), &e);
+    CHECK_ERROR(manifest_read(&m, ".", &e), &e, ERROR_BADDATA, "is a NUL");
     manifest_release(&m);
 }
 

@@ -116,7 +116,6 @@ static uint32_t next_token(const struct topics *t, struct text *x)
 int topics_write_text(const struct topics *t, const char *path, uint32_t n, struct error *e)
 {
     struct text x = {.seed = rng_u64(t->seed, STREAM_TEXT)};
-    struct file_replace file;
     struct buf out;
     buf_init(&out, (size_t)n * 12 + 1);
     for (uint32_t i = 0; i < n; i++)
@@ -124,12 +123,7 @@ int topics_write_text(const struct topics *t, const char *path, uint32_t n, stru
     buf_append_c(&out, "\n");
     int rc = buf_check(&out, "the text", e);
     if (rc == 0)
-        rc = file_replace_begin(&file, path, e);
-    if (rc == 0) {
-        rc = file_write_fd(file.fd, out.ptr, out.len, file.path, e);
-        rc = rc == 0 ? file_replace_commit(&file, e) : rc;
-        file_replace_abort(&file);
-    }
+        rc = file_write_all(path, out.ptr, out.len, e);
     buf_release(&out);
     return rc;
 }
