@@ -209,7 +209,11 @@ static void check_existing(struct download *d)
     struct stat st;
     char text[400];
     const char *path = d->part.final_path;
-    if (stat(path, &st) < 0 || (uint64_t)st.st_size != d->remote.size) {
+    if (stat(path, &st) < 0 || !S_ISREG(st.st_mode)) {
+        snprintf(text, sizeof(text),
+                 "%.200s is no regular file and no link to one; remove or rename it", path);
+        fail(d, ERROR_INVALID, text);
+    } else if ((uint64_t)st.st_size != d->remote.size) {
         snprintf(text, sizeof(text),
                  "%.200s is there with %lld bytes, the server's has %" PRIu64
                  "; remove or rename it to fetch that one",
@@ -339,10 +343,10 @@ static bool looks_right(struct download *d, struct error *e)
 {
     struct file f = {0};
     char magic[4] = "";
-    if (download_hashed(d) || !is_gguf(d) || d->remote.size < sizeof(magic))
+    if (download_hashed(d) || !is_gguf(d))
         return true;
     int rc = file_open(&f, d->part.path, e);
-    if (rc == 0)
+    if (rc == 0 && f.size >= sizeof(magic))
         rc = file_read_at(&f, magic, sizeof(magic), 0, e);
     file_close(&f);
     if (rc == 0 && memcmp(magic, "GGUF", sizeof(magic)) != 0)

@@ -244,6 +244,18 @@ TEST(fetch_takes_an_empty_file)
     web_stop(&w);
 }
 
+TEST(fetch_takes_no_empty_model_that_nobody_vouches_for)
+{
+    struct web w = {.etag = true, .fault = WEB_NO_RANGES};
+    struct attempt a = {.web = &w};
+    struct fetch_result r;
+    struct error e = {0};
+    web_start(&w, 0);
+    CHECK_ERROR(pull(&a, &r, &e), &e, ERROR_BADDATA, "does not begin as a GGUF file does");
+    CHECK(!exists(FILE_PATH) && !exists(FILE_PATH ".part"));
+    web_stop(&w);
+}
+
 /* ---- Going on --------------------------------------------------------------------------------- */
 
 static void check_resumes(bool linked, unsigned connections)
@@ -336,6 +348,12 @@ TEST(fetch_leaves_alone_what_is_there)
     CHECK(exists(FILE_PATH));
     CHECK(truncate(FILE_PATH, 10) == 0);
     CHECK_ERROR(pull(&a, &r, &e), &e, ERROR_BADDATA, "is there with 10 bytes");
+    unlink(FILE_PATH);
+    CHECK_INT(symlink("nowhere", FILE_PATH), 0);
+    CHECK_ERROR(pull(&a, &r, &e), &e, ERROR_INVALID, "no regular file and no link to one");
+    unlink(FILE_PATH);
+    CHECK_INT(mkdir(FILE_PATH, 0700), 0);
+    CHECK_ERROR(pull(&a, &r, &e), &e, ERROR_INVALID, "no regular file and no link to one");
     web_stop(&w);
 }
 
@@ -479,5 +497,10 @@ TEST(verify_names_the_file_to_fetch_again)
     CHECK(strstr(out, "\"missing\"") && strstr(out, "\"nocturne pull http://127.0.0.1"));
     CHECK_OK(pull(&a, &r, &e), &e);
     CHECK_INT(program_run("verify " DIR, out, sizeof(out)), 0);
+    /* A manifest of others: what it calls an address is no word of a command unless it is one. */
+    snprintf(again, sizeof(again), "#: 5 5 published --token-file\n%s  model.gguf\n", w.sha256);
+    CHECK_OK(file_write_all(DIR "/" MANIFEST_NAME, again, strlen(again), &e), &e);
+    CHECK_INT(program_run("verify " DIR, out, sizeof(out)), 65);
+    CHECK(strstr(out, "should be 5") && !strstr(out, "again:") && !strstr(out, "--token-file"));
     web_stop(&w);
 }
