@@ -85,6 +85,23 @@ static int check_word(const char *words, const char *text, struct error *e)
     return error_set(e, ERROR_USAGE, "'%s' is none of %s", text, words);
 }
 
+/* Results replace what is there, but not a model or a queue, which nobody could make again. */
+static int check_output(const char *path, struct error *e)
+{
+    static const char *const kept[] = {"GGUF", "SQLite format 3"};
+    struct file f = {0};
+    char begins[16] = "";
+    if (file_open(&f, path, NULL) == 0)
+        (void)file_read_at(&f, begins, (size_t)MIN_OF(f.size, sizeof(begins)), 0, NULL);
+    file_close(&f);
+    for (size_t i = 0; i < ARRAY_LEN(kept); i++) {
+        if (strncmp(begins, kept[i], strlen(kept[i])) == 0)
+            return error_set(e, ERROR_USAGE, "'%s' is a %s, which is not overwritten", path,
+                             i == 0 ? "model" : "database");
+    }
+    return 0;
+}
+
 /* Everything about a value but where it came from. */
 static int value_parse(const struct option_row *row, const char *text, struct option_value *v,
                        struct error *e)
@@ -105,13 +122,15 @@ static int value_parse(const struct option_row *row, const char *text, struct op
     case OPTION_WORD:
         return check_word(row->argument, text, e);
     case OPTION_TEXT:
-    case OPTION_PATH:
     case OPTION_LIST:
+        return 0;
+    case OPTION_PATH:
+    case OPTION_OUTPUT:
         break;
     }
-    if (row->kind == OPTION_PATH && !*text)
+    if (!*text)
         return error_set(e, ERROR_USAGE, "an empty path");
-    return 0;
+    return row->kind == OPTION_OUTPUT ? check_output(text, e) : 0;
 }
 
 /* Takes the value unless a stronger origin has spoken. */

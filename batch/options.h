@@ -32,6 +32,7 @@ enum option_kind {
     OPTION_TEXT,
     OPTION_WORD,
     OPTION_PATH,
+    OPTION_OUTPUT, /* a path that is written to */
     OPTION_INT,
     OPTION_REAL,
     OPTION_SIZE,

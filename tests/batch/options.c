@@ -129,6 +129,40 @@ TEST(options_file_errors_name_the_line)
 }
 
 /* The program's own defaults pass their own checks, and a flag has one meaning as a setting. */
+TEST(options_overwrite_no_model_and_no_database)
+{
+    static const enum option_id outputs[] = {OPTION_OUT, OPTION_ERRORS, OPTION_SAVE_LOGITS,
+                                             OPTION_NONE};
+    static const struct {
+        const char *name, *content, *refusal; /* NULL: none */
+    } cases[] = {
+        {"model", "GGUF...", "'model' is a model"},
+        {"queue", "SQLite format 3.........", "'queue' is a database"},
+        {"old", "GGU", NULL},
+        {"empty", "", NULL},
+        {"absent", NULL, NULL},
+    };
+    static const char *const flags[] = {"--output", "--errors", "--save-logits"};
+    for (size_t i = 0; i < ARRAY_LEN(cases) * ARRAY_LEN(flags); i++) {
+        struct options o;
+        struct error e = {0};
+        char word[64];
+        char *words[] = {word};
+        int n = 0;
+        const size_t k = i % ARRAY_LEN(cases);
+        if (cases[k].content)
+            write_file(cases[k].name, cases[k].content);
+        snprintf(word, sizeof(word), "%s=%s", flags[i / ARRAY_LEN(cases)], cases[k].name);
+        CHECK_OK(options_init(&o, no_environment, &e), &e);
+        if (cases[k].refusal)
+            CHECK_ERROR(options_parse(&o, outputs, 1, words, &n, &e), &e, ERROR_USAGE,
+                        cases[k].refusal);
+        else
+            CHECK_OK(options_parse(&o, outputs, 1, words, &n, &e), &e);
+        options_release(&o);
+    }
+}
+
 TEST(options_table_is_sound)
 {
     struct options o;

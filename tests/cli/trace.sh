@@ -14,4 +14,5 @@ t nocturne trace -m moe.gguf text.txt
 t nocturne trace -m moe.gguf -o none.trace .nothing
 t nocturne trace -m moe.gguf -o none/none.trace text.txt
 t nocturne trace -m moe.gguf -o none.trace --tokens 1,512
+t nocturne trace -m moe.gguf -o moe.gguf --tokens 1
 ls *.trace
