@@ -239,6 +239,8 @@ void message(const char *fmt, ...)
     int n = vsnprintf(text + used, sizeof(text) - (size_t)used - 1, fmt, args);
     va_end(args);
     size_t end = MIN_OF((size_t)used + (size_t)MAX_OF(n, 0), sizeof(text) - 2);
+    /* What files and servers say is quoted. */
+    output_harmless(text, end, true);
     text[end++] = '\n';
     /* A closed stderr is nobody's reason to stop. */
     (void)file_write_fd(STDERR_FILENO, text, end, "standard error", NULL);

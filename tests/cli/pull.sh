@@ -5,6 +5,8 @@ t nocturne pull ftp://host/model.gguf models
 t nocturne pull http://host/ models
 t nocturne pull http://host/models/..%2Fmodel.gguf models
 t nocturne pull none.txt models
+printf 'http://h/a\033[31m\n' > list.txt
+t nocturne pull list.txt models
 cat > list.txt <<'END'
 # two files
 http://127.0.0.1:9/a.gguf 12 e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855
