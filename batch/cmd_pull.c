@@ -149,7 +149,8 @@ const struct command command_pull = {
         "'nocturne verify' and 'sha256sum -c'. The paths are printed when all files are there.\n\n"
         "Exit status: 0 all there, 3 not found, 4 refused by the server, 65 not the bytes that "
         "were\n"
-        "promised, 75 to be tried again (given up for now, disk full), 130 stopped by Ctrl-C.",
+        "promised, 75 no new byte for --give-up, disk full or another pull there, 130 stopped by\n"
+        "Ctrl-C.",
     .examples =
         "nocturne pull https://hub.example/org/model/resolve/main/model-Q4_K_M.gguf models\n"
         "nocturne pull https://hub.example/big/resolve/main/big-00001-of-00034.gguf models \\\n"
