@@ -1,6 +1,7 @@
 /*
  * How fast this machine reads: the model's file from its disk, and memory. For the forecast of a run; takes
- * a third of a second, and its buffers from the budget before anything else is there.
+ * a third of a second, and its buffers from the budget before anything else is there. How many reads of
+ * experts to have in flight is measured by the engine itself (engine/experts/probe.h).
  */
 #ifndef BATCH_PROBE_H
 #define BATCH_PROBE_H
