@@ -22,24 +22,6 @@ static size_t host_len(const char *host)
     return strcspn(host, "/?#");
 }
 
-int address_check(const char *url, struct error *e)
-{
-    const size_t len = strlen(url);
-    if (strncasecmp(url, "https://", 8) != 0 && strncasecmp(url, "http://", 7) != 0)
-        return error_set(e, ERROR_USAGE, "'%.200s' is no URL of https:// or http://", url);
-    if (len >= ADDRESS_MAX)
-        return error_set(e, ERROR_USAGE, "'%.80s...': a URL of %zu bytes, limit %d", url, len,
-                         ADDRESS_MAX - 1);
-    for (const char *c = url; *c; c++) {
-        if ((unsigned char)*c <= ' ' || *c == 0x7f)
-            return error_set(e, ERROR_USAGE, "'%.200s': a blank or control character in a URL",
-                             url);
-    }
-    if (host_len(after_scheme(url)) == 0)
-        return error_set(e, ERROR_USAGE, "'%.200s' names no host", url);
-    return 0;
-}
-
 /* The last part of the path, as it stands in the URL; a name alone is that of a path. */
 static struct str last_part(const char *url)
 {
@@ -153,6 +135,26 @@ void address_plain(const char *url, char out[ADDRESS_MAX])
     const size_t rest = strcspn(host.ptr, "?#");
     snprintf(out, ADDRESS_MAX, "%.*s%.*s", (int)(after_scheme(url) - url), url, (int)rest,
              host.ptr);
+}
+
+int address_check(const char *url, struct error *e)
+{
+    const size_t len = strlen(url);
+    char plain[ADDRESS_MAX];
+    address_plain(url, plain);
+    if (strncasecmp(url, "https://", 8) != 0 && strncasecmp(url, "http://", 7) != 0)
+        return error_set(e, ERROR_USAGE, "'%.200s' is no URL of https:// or http://", plain);
+    if (len >= ADDRESS_MAX)
+        return error_set(e, ERROR_USAGE, "'%.80s...': a URL of %zu bytes, limit %d", plain, len,
+                         ADDRESS_MAX - 1);
+    for (const char *c = url; *c; c++) {
+        if ((unsigned char)*c <= ' ' || *c == 0x7f)
+            return error_set(e, ERROR_USAGE, "'%.200s': a blank or control character in a URL",
+                             plain);
+    }
+    if (host_of(url).len == 0)
+        return error_set(e, ERROR_USAGE, "'%.200s' names no host", plain);
+    return 0;
 }
 
 bool address_private(const char *url)

@@ -54,6 +54,10 @@ TEST(fetch_address_refuses_names_that_leave_the_folder)
     CHECK_ERROR(address_check("file:///etc/passwd", &e), &e, ERROR_USAGE, "no URL of");
     CHECK_ERROR(address_check("http://h/a b", &e), &e, ERROR_USAGE, "a blank");
     CHECK_ERROR(address_check("http:///a", &e), &e, ERROR_USAGE, "names no host");
+    CHECK_ERROR(address_check("http://me:pw@/a", &e), &e, ERROR_USAGE, "'http:///a' names no host");
+    CHECK_ERROR(address_check("ftp://me:pw@h/a?sig=abc", &e), &e, ERROR_USAGE,
+                "'ftp://h/a' is no URL");
+    CHECK_ERROR(address_check("http://me:pw@h/a\tb", &e), &e, ERROR_USAGE, "'http://h/a\tb': a");
     CHECK(!address_is_split("http://h/m-00000-of-00003.gguf", &n));
     CHECK(!address_is_split("http://h/m-00004-of-00003.gguf", &n));
     CHECK(!address_is_split("http://h/m-0001-of-00003.gguf", &n));
