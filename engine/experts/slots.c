@@ -148,13 +148,23 @@ uint32_t slots_find(const struct slots *s, uint32_t layer, uint32_t expert)
     return *where(s, layer, expert);
 }
 
+/* It is its expert's no longer. */
+static void take_away(struct slots *s, uint32_t slot)
+{
+    s->policy->drop(s->policy_state, slot);
+    *where(s, s->slot[slot].layer, s->slot[slot].expert) = EXPERT_NO_SLOT;
+}
+
+static void set_free(struct slots *s, uint32_t slot)
+{
+    s->slot[slot] = (struct slot){.state = SLOT_EMPTY};
+    s->free_list[s->n_free++] = slot;
+}
+
 static void empty(struct slots *s, uint32_t slot)
 {
-    struct slot *x = &s->slot[slot];
-    s->policy->drop(s->policy_state, slot);
-    *where(s, x->layer, x->expert) = EXPERT_NO_SLOT;
-    *x = (struct slot){.state = SLOT_EMPTY};
-    s->free_list[s->n_free++] = slot;
+    take_away(s, slot);
+    set_free(s, slot);
 }
 
 /* A guess that came true has taken a spare slot: another one takes its place here. */
@@ -193,12 +203,17 @@ static void settle(struct slots *s, uint32_t slot)
 
 void slots_forget(struct slots *s, uint32_t slot)
 {
-    assert(s->slot[slot].state == SLOT_READY && s->slot[slot].leases == 0);
-    empty(s, slot);
+    assert(s->slot[slot].leases == 0);
+    take_away(s, slot);
+    if (s->slot[slot].state == SLOT_INFLIGHT)
+        s->slot[slot].forgotten = true;
+    else
+        set_free(s, slot);
 }
 
 void slots_lease(struct slots *s, uint32_t slot)
 {
+    s->slot[slot].guessed = false;
     if (s->slot[slot].leases++ == 0)
         s->policy->use(s->policy_state, slot);
 }
@@ -224,7 +239,10 @@ bool slots_slice_done(struct slots *s, uint32_t slot, bool good)
     if (--x->n_pending > 0)
         return false;
     x->state = x->failed ? SLOT_FAILED : SLOT_READY;
-    settle(s, slot);
+    if (x->forgotten)
+        set_free(s, slot);
+    else
+        settle(s, slot);
     return true;
 }
 

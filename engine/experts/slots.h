@@ -15,6 +15,8 @@ struct slot {
     enum slot_state state;
     uint32_t n_pending; /* reads that have not come back */
     bool failed;        /* one of them did */
+    bool guessed;       /* no visit has asked for it yet */
+    bool forgotten;     /* nobody finds it any more: it is empty when its reads are back */
 };
 
 struct read_job;
@@ -49,7 +51,7 @@ uint32_t slots_find(const struct slots *s, uint32_t layer, uint32_t expert);
 uint32_t slots_take(struct slots *s, uint32_t layer, uint32_t expert);
 /* The same, but an empty one only. */
 uint32_t slots_take_empty(struct slots *s, uint32_t layer, uint32_t expert);
-/* It is READY and leased by nobody: nobody will want it. */
+/* Nobody leases it, and nobody will find it: it is empty now, or when its reads are back. */
 void slots_forget(struct slots *s, uint32_t slot);
 void slots_lease(struct slots *s, uint32_t slot);
 void slots_release(struct slots *s, uint32_t slot);

@@ -299,22 +299,18 @@ static bool still_there(const struct expert_store *s, const struct guess *g)
     return slots_find(&s->slots, g->layer, g->expert) == g->slot;
 }
 
-/* The matrices that nobody has begun to read never will be; the others are forgotten when they are here. */
+/* What nobody has begun to read of it never will be. */
 static void drop_guess(struct expert_store *s, const struct guess *g)
 {
     const uint32_t n_left = g->n_slices - g->n_begun;
-    struct slot *slot = &s->slots.slot[g->slot];
     if (!still_there(s, g))
         return;
-    if (slot->leases > 0) {
+    if (s->slots.slot[g->slot].leases > 0) {
         demand(s, g->slot, g->n_begun);
         return;
     }
+    slots_forget(&s->slots, g->slot);
     end_reads(s, n_left);
-    if (slot->state == SLOT_READY)
-        slots_forget(&s->slots, g->slot);
-    else if (n_left == 0)
-        slot->failed = true;
     for (uint32_t i = 0; i < n_left; i++)
         (void)slots_slice_done(&s->slots, g->slot, false);
 }
@@ -332,14 +328,10 @@ static void resolve_guesses(struct expert_store *s, uint32_t layer, const uint32
 {
     struct guess g;
     while (guesses_pop(&s->guesses, &g)) {
-        if (!wanted(&g, layer, ids, n)) {
+        if (!wanted(&g, layer, ids, n))
             drop_guess(s, &g);
-        } else if (still_there(s, &g)) {
-            s->counters.good_guesses++;
-            s->counters.hits -=
-                s->slots.slot[g.slot].state == SLOT_READY; /* experts_begin counts it */
+        else if (still_there(s, &g))
             demand(s, g.slot, g.n_begun);
-        }
     }
 }
 
@@ -353,6 +345,7 @@ static bool make_guess(struct expert_store *s, uint32_t layer, uint32_t expert)
                             .expert = expert,
                             .n_slices = slots_layer(&s->slots, slot)->n_slices};
     s->counters.guesses++;
+    s->slots.slot[slot].guessed = true;
     begin_reads(s, slot);
     guesses_add(&s->guesses, &g);
     s->n_new += g.n_slices;
@@ -387,7 +380,9 @@ void experts_begin(struct expert_store *s, struct expert_visit *v, uint32_t laye
         want[i].slot = slots_find(&s->slots, layer, ids[i]);
         if (want[i].slot == EXPERT_NO_SLOT)
             continue;
-        s->counters.hits += s->slots.slot[want[i].slot].state == SLOT_READY;
+        const struct slot *slot = &s->slots.slot[want[i].slot];
+        s->counters.good_guesses += slot->guessed;
+        s->counters.hits += slot->state == SLOT_READY && !slot->guessed;
         slots_lease(&s->slots, want[i].slot);
         want[i].state = WANT_LEASED;
     }

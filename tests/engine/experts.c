@@ -566,6 +566,58 @@ TEST_WAYS(experts_expected_are_used_or_forgotten)
     close_store(&kit);
 }
 
+/* Reads of expert 1 of layer 0: the first is held up until the gate opens, the second is not good. */
+struct gate {
+    atomic_uint n_reads;
+    atomic_bool open;
+};
+
+static int check_at_gate(const void *context, uint32_t layer, uint32_t slice, const void *data,
+                         struct error *e)
+{
+    struct gate *gate = (struct gate *)(uintptr_t)context;
+    const unsigned char *got = data;
+    const uint64_t offset = layers[0].slice[0].offset + layers[0].slice[0].bytes;
+    for (uint64_t b = 0; b < 8; b++) {
+        if (layer != 0 || slice != 0 || got[b] != byte_at(0, offset + b))
+            return 0;
+    }
+    const unsigned n = atomic_fetch_add(&gate->n_reads, 1);
+    while (n == 0 && !atomic_load(&gate->open))
+        clock_sleep_us(100);
+    return n == 1 ? error_set(e, ERROR_FORMAT, "not good") : 0;
+}
+
+/* Wanted again while it is still under way, it is read anew: that it was forgotten is no failed read. */
+TEST_WAYS(experts_forgotten_on_their_way_are_read_anew)
+{
+    static const uint32_t ids[] = {1};
+    struct gate gate = {0};
+    struct expert_store_options o = store_options(way, 2 * N_EXPERTS);
+    struct expert_counters c;
+    struct error e = {0};
+    struct some other = {.layer = 0, .n = 1, .ids = {20}}, again = {.layer = 0, .n = 1, .ids = {1}};
+    write_files();
+    o.lookahead = true;
+    o.check = check_at_gate;
+    o.check_context = &gate;
+    struct kit kit = open_store_with(o);
+    experts_expect(kit.store, 0, ids, 1);
+    while (atomic_load(&gate.n_reads) == 0)
+        clock_sleep_us(100);
+    experts_begin(kit.store, &other.visit, 0, other.ids, 1, other.want);
+    experts_begin(kit.store, &again.visit, 0, again.ids, 1, again.want);
+    atomic_store(&gate.open, true);
+    CHECK_OK(serve(&other, NULL, kit.store, &e), &e);
+    CHECK_OK(serve(&again, NULL, kit.store, &e), &e);
+    CHECK_INT(atomic_load(&gate.n_reads), 3);
+    experts_counters(kit.store, &c);
+    CHECK_INT(c.good_guesses, 0);
+    CHECK_INT(c.hits, 0);
+    CHECK_INT(c.misses, 2);
+    close_store(&kit);
+}
+
 /* The cache gives nothing up: once it is full, guesses go to the slots that are kept for them. */
 TEST_WAYS(experts_expected_take_no_slot_from_what_is_kept)
 {
