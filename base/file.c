@@ -299,16 +299,11 @@ int file_span_begin(struct file_span *s, const struct file *f, void *out, size_t
     return check_inside(f, n, offset, e);
 }
 
-int file_read_direct(const struct file *f, void *out, size_t n, uint64_t offset, void **ret_first,
-                     struct error *e)
+int file_read_direct(const struct file *f, void *out, size_t n, uint64_t offset, struct error *e)
 {
     struct file_span s;
     int rc = file_span_begin(&s, f, out, n, offset, e);
-    if (rc == 0 && n > 0)
-        rc = read_span(f, &s, e);
-    if (rc == 0)
-        *ret_first = s.out + s.skip;
-    return rc;
+    return rc < 0 || n == 0 ? rc : read_span(f, &s, e);
 }
 
 /* Appends until the end of fd; `known` is the size that fstat told, 0 for pipes and /proc. */

@@ -48,8 +48,7 @@ int file_read_at(const struct file *f, void *out, size_t n, uint64_t offset, str
  * at least file_direct_span(offset, n) bytes). The first wanted byte stands at out + offset %
  * FILE_DIRECT_ALIGN. Works on buffered files too, and lets their page cache go.
  */
-int file_read_direct(const struct file *f, void *out, size_t n, uint64_t offset, void **ret_first,
-                     struct error *e);
+int file_read_direct(const struct file *f, void *out, size_t n, uint64_t offset, struct error *e);
 size_t file_direct_span(uint64_t offset, size_t n);
 
 /*

@@ -37,11 +37,10 @@ static void *read_some(void *context)
     const struct reader *r = context;
     struct disk *d = r->disk;
     const uint64_t n_places = d->file->size / READ_BYTES;
-    void *first;
     while (clock_mono_us() < d->until_us) {
         const uint64_t place = rng_u64(1, atomic_fetch_add(&d->next, 1)) % n_places;
         if (file_read_direct(d->file, d->buffers + r->index * READ_BYTES, READ_BYTES,
-                             place * READ_BYTES, &first, NULL) != 0)
+                             place * READ_BYTES, NULL) != 0)
             break;
         atomic_fetch_add(&d->bytes, READ_BYTES);
     }

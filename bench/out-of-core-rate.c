@@ -41,9 +41,8 @@ static void *reader(void *context)
     r->rc = block ? 0 : error_set(&r->error, ERROR_NOMEM, "no memory for a read");
     for (uint64_t i = 0; r->rc == 0 && clock_mono_us() < rate->until_us; i++) {
         const uint64_t place = rng_u64(rate->seed + r->number, i) % places;
-        void *first;
-        r->rc = file_read_direct(rate->file, block, rate->bytes, place * FILE_DIRECT_ALIGN, &first,
-                                 &r->error);
+        r->rc =
+            file_read_direct(rate->file, block, rate->bytes, place * FILE_DIRECT_ALIGN, &r->error);
         r->done_bytes += r->rc == 0 ? rate->bytes : 0;
     }
     free(block);

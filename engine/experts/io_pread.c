@@ -25,7 +25,6 @@ static void *read_all(void *context)
     struct pool *p = context;
     const struct io_options *o = &p->io.o;
     struct io_read r;
-    void *first;
     for (;;) {
         while (sem_wait(&p->waiting) != 0)
             continue; /* a signal */
@@ -34,7 +33,7 @@ static void *read_all(void *context)
         if (!o->take(o->context, &r))
             continue;
         struct error e = {0};
-        int rc = file_read_direct(&o->files[r.file], r.out, r.bytes, r.offset, &first, &e);
+        int rc = file_read_direct(&o->files[r.file], r.out, r.bytes, r.offset, &e);
         o->done(o->context, &r, rc, &e);
     }
 }

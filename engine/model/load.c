@@ -142,11 +142,10 @@ static int read_run(struct load *l, const struct trunk_run *r, char *place, stru
     int rc = open_shard(l, r->shard, e);
     for (uint64_t at = r->start; rc == 0 && at < r->end; at += LOAD_READ_BYTES) {
         size_t n = (size_t)MIN_OF((uint64_t)LOAD_READ_BYTES, r->end - at);
-        void *first;
         if (o->interrupted && o->interrupted(o->interrupted_context))
             rc = error_set(e, ERROR_INTERRUPTED, "stopped while loading the model");
         else
-            rc = file_read_direct(&l->file, place + (at - r->start), n, at, &first, e);
+            rc = file_read_direct(&l->file, place + (at - r->start), n, at, e);
         l->done_bytes += n;
         if (rc == 0 && o->loading)
             o->loading(o->loading_context, l->done_bytes, l->m->trunk_bytes);

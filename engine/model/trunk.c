@@ -238,9 +238,7 @@ static void *reader(void *context)
         }
         pthread_mutex_unlock(&t->lock);
         struct error e = {0};
-        void *first;
-        int rc = file_read_direct(&t->files[piece.shard], piece.to, piece.bytes, piece.offset,
-                                  &first, &e);
+        int rc = file_read_direct(&t->files[piece.shard], piece.to, piece.bytes, piece.offset, &e);
         pthread_mutex_lock(&t->lock);
         finish_piece(t, &piece, rc, &e);
     }
