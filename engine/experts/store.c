@@ -584,9 +584,15 @@ void experts_counters(struct expert_store *s, struct expert_counters *ret)
 {
     pthread_mutex_lock(&s->lock);
     *ret = s->counters;
-    for (uint32_t i = 0; i < s->n_shards; i++)
-        ret->worst_file_failures = MAX_OF(ret->worst_file_failures, s->failures[i]);
     pthread_mutex_unlock(&s->lock);
+}
+
+uint32_t experts_failures(struct expert_store *s, uint32_t shard)
+{
+    pthread_mutex_lock(&s->lock);
+    const uint32_t n = s->failures[shard];
+    pthread_mutex_unlock(&s->lock);
+    return n;
 }
 
 uint32_t experts_io_depth(const struct expert_store *s)

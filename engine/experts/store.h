@@ -142,9 +142,10 @@ struct expert_counters {
     uint64_t bytes_read;            /* whole aligned blocks */
     uint64_t busy_us;               /* at least one read was under way */
     uint64_t wait_us;               /* visits stood waiting */
-    uint32_t worst_file_failures;   /* reads of one file that failed */
 };
 void experts_counters(struct expert_store *s, struct expert_counters *ret);
+/* Reads of that file that failed. */
+uint32_t experts_failures(struct expert_store *s, uint32_t shard);
 /* Reads in flight at most. */
 uint32_t experts_io_depth(const struct expert_store *s);
 /* How it reads ("uring"), and what about that is not as it should be: "", or a sentence. */

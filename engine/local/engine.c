@@ -251,6 +251,18 @@ void engine_plan(const struct engine *en, struct engine_plan *ret)
     *ret = en->plan;
 }
 
+/* Of the file that failed most, whatever was read from it. */
+static uint32_t worst_file_failures(const struct engine *en)
+{
+    uint32_t worst = 0;
+    for (uint32_t i = 0; i < gguf_n_shards(en->gguf); i++) {
+        const uint32_t experts = en->experts ? experts_failures(en->experts, i) : 0;
+        const uint32_t layers = en->trunk ? trunk_failures(en->trunk, i) : 0;
+        worst = MAX_OF(worst, experts + layers);
+    }
+    return worst;
+}
+
 void engine_counters(const struct engine *en, struct engine_counters *ret)
 {
     struct expert_counters experts = {0};
@@ -271,7 +283,7 @@ void engine_counters(const struct engine *en, struct engine_counters *ret)
     ret->expert_reads = experts.reads;
     ret->expert_busy_ms = (double)experts.busy_us / US_PER_MS;
     ret->expert_wait_ms = (double)experts.wait_us / US_PER_MS;
-    ret->worst_file_failures = MAX_OF(experts.worst_file_failures, trunk.worst_file_failures);
+    ret->worst_file_failures = worst_file_failures(en);
 }
 
 /* A row's experts have to be there together. */

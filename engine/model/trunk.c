@@ -308,9 +308,15 @@ void trunk_counters(struct trunk *t, struct trunk_counters *ret)
 {
     pthread_mutex_lock(&t->lock);
     *ret = t->counters;
-    for (uint32_t i = 0; i < t->n_shards; i++)
-        ret->worst_file_failures = MAX_OF(ret->worst_file_failures, t->failures[i]);
     pthread_mutex_unlock(&t->lock);
+}
+
+uint32_t trunk_failures(struct trunk *t, uint32_t shard)
+{
+    pthread_mutex_lock(&t->lock);
+    const uint32_t n = t->failures[shard];
+    pthread_mutex_unlock(&t->lock);
+    return n;
 }
 
 /* ------------------------------------------------------------------ opening */

@@ -48,10 +48,11 @@ int trunk_acquire(struct trunk *t, uint32_t il, const struct layer **ret, struct
 void trunk_release(struct trunk *t);
 
 struct trunk_counters {
-    uint64_t bytes_read;          /* whole aligned blocks */
-    uint64_t wait_us;             /* steps stood waiting for a layer */
-    uint32_t worst_file_failures; /* layers whose reading failed in one file */
+    uint64_t bytes_read; /* whole aligned blocks */
+    uint64_t wait_us;    /* steps stood waiting for a layer */
 };
 void trunk_counters(struct trunk *t, struct trunk_counters *ret);
+/* How often the reading of a layer failed in that file. */
+uint32_t trunk_failures(struct trunk *t, uint32_t shard);
 
 #endif

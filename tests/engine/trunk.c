@@ -122,14 +122,12 @@ TEST(trunk_reads_again_what_failed_once)
     float *want = logits_of(path, 0, N_IDS);
     for (long at = 1; at <= 14; at++) {
         struct step_kit k;
-        struct trunk_counters c;
         open_kit(&k, path, 5);
         file_fail_once(at, at % 2 ? FILE_FAULT_EIO : FILE_FAULT_SHORT);
         float *got = logits(&k, 8);
         file_fail_after(0, FILE_FAULT_NONE);
         CHECK(memcmp(got, want, 256 * sizeof(float)) == 0);
-        trunk_counters(k.trunk, &c);
-        CHECK(c.worst_file_failures <= 1);
+        CHECK(trunk_failures(k.trunk, 0) <= 1);
         mem_free(got);
         step_kit_close(&k);
     }
@@ -164,7 +162,6 @@ TEST(trunk_fails_the_step_whose_layer_fails_twice)
     for (long at = 1; at <= 3; at++) {
         struct step_kit k;
         struct error e = {0};
-        struct trunk_counters c;
         open_kit(&k, path, 5);
         mem_free(logits(&k, N_IDS));
         int slot = kv_reserve(k.kv, N_IDS);
@@ -172,8 +169,7 @@ TEST(trunk_fails_the_step_whose_layer_fails_twice)
         CHECK_ERROR(run_step(&k, slot, &e), &e, ERROR_IO, "llama.gguf");
         CHECK(strstr(e.text, "layer ") != NULL && strstr(e.text, " at offset ") != NULL);
         CHECK_ERROR(run_step(&k, slot, &e), &e, ERROR_IO, "llama.gguf");
-        trunk_counters(k.trunk, &c);
-        CHECK(c.worst_file_failures >= 4);
+        CHECK(trunk_failures(k.trunk, 0) >= 4);
         file_fail_after(0, FILE_FAULT_NONE);
         CHECK_OK(run_step(&k, slot, &e), &e);
         CHECK(memcmp(forward_logits(k.forward, 0), want, 256 * sizeof(float)) == 0);
@@ -347,4 +343,36 @@ TEST(trunk_gives_the_same_tokens_at_every_budget)
     }
     mem_free(got);
     mem_free(want);
+}
+
+/* Each failed read counts for its file, whether it was for a layer or for an expert. */
+TEST(trunk_failures_and_those_of_experts_are_of_one_file)
+{
+    char path[4096];
+    struct kit_engine k = {0};
+    struct error e = {0};
+    struct engine_event event;
+    struct engine_counters c;
+    enum engine_admission admission;
+    struct engine_options o = {.threads = 2, .slots = 2, .ctx = 128};
+    const struct engine_request r = {
+        .tag = 1, .prompt = str_of("The harbour was closed."), .max_tokens = 60};
+    o.model_path = step_kit_model("both", archs[3].arguments, path);
+    CHECK_OK(ledger_new(&k.ledger, plan_within(path, 1).total_bytes, &e), &e);
+    o.ledger = k.ledger;
+    CHECK_OK(engine_open(&k.en, &o, &e), &e);
+    CHECK_OK(engine_submit(k.en, &r, &admission, &e), &e);
+    do
+        CHECK_INT(engine_poll(k.en, &event, &e), 1);
+    while (engine_has_event(k.en));
+    for (long i = 1; i <= 12; i++) {
+        file_fail_once(i, FILE_FAULT_EIO);
+        CHECK_INT(engine_poll(k.en, &event, &e), 1);
+        file_fail_after(0, FILE_FAULT_NONE);
+        CHECK_INT(engine_poll(k.en, &event, &e), 1); /* what failed in reading ahead is here then */
+        CHECK(event.kind == ENGINE_EVENT_TOKEN && !engine_has_event(k.en));
+    }
+    engine_counters(k.en, &c);
+    CHECK_INT(c.worst_file_failures, 12);
+    kit_close(&k);
 }
