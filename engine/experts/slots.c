@@ -62,7 +62,7 @@ static size_t lay_out(struct slots *s)
     s->slot = part(base, &at, s->n * sizeof(*s->slot));
     s->where = part(base, &at, (size_t)s->n_layers * s->n_experts * sizeof(*s->where));
     s->free_list = part(base, &at, s->n * sizeof(*s->free_list));
-    s->queue = part(base, &at, (size_t)s->n * EXPERT_SLICES * 2 * sizeof(uint32_t));
+    s->queue = part(base, &at, (size_t)s->n * EXPERT_SLICES * sizeof(*s->queue));
     const struct expert_policy_shape shape = policy_shape(s);
     s->policy_state = part(base, &at, expert_policy_bytes(&shape));
     return at;
@@ -128,11 +128,6 @@ void slots_close(struct slots *s)
     }
     ledger_release(s->ledger, LEDGER_SLOTS, s->block, s->block_bytes);
     s->block = NULL;
-}
-
-struct read_job *slots_queue(const struct slots *s)
-{
-    return s->queue;
 }
 
 /* ------------------------------------------------------------------ states */

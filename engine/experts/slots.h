@@ -19,7 +19,10 @@ struct slot {
     bool forgotten;     /* nobody finds it any more: it is empty when its reads are back */
 };
 
-struct read_job;
+/* One matrix into one slot. */
+struct read_job {
+    uint32_t slot, slice;
+};
 
 struct slots {
     struct ledger *ledger;
@@ -37,13 +40,12 @@ struct slots {
     uint32_t n_free, n_spare;    /* of them, kept for what is read on a guess */
     const struct expert_policy *policy;
     void *policy_state;
-    void *queue; /* [n * EXPERT_SLICES] of the store */
+    struct read_job *queue; /* [n * EXPERT_SLICES] the store's */
 };
 
 int slots_open(struct slots *s, const struct expert_store_options *o, struct error *e);
 void slots_close(struct slots *s);
 size_t slots_extent_bytes(const struct slots *s, uint32_t extent);
-struct read_job *slots_queue(const struct slots *s);
 
 /* The slot of that expert, whatever its state; EXPERT_NO_SLOT: none. */
 uint32_t slots_find(const struct slots *s, uint32_t layer, uint32_t expert);

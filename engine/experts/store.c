@@ -31,11 +31,6 @@
 
 enum want_state { WANT_UNSTARTED, WANT_LEASED, WANT_SERVED, WANT_GIVEN_BACK };
 
-/* One matrix into one slot. */
-struct read_job {
-    uint32_t slot, slice;
-};
-
 struct expert_store {
     struct slots slots;
     struct file *files; /* [n_shards] */
@@ -51,11 +46,10 @@ struct expert_store {
     pthread_cond_t done;  /* a slot is whole, or has failed */
     struct io *io;        /* calls take_read and read_done */
     struct io_extent *extents;
-    struct read_job *queue; /* [cap] ring; every slot has at most its slices in it */
-    size_t cap, head, n_queued;
-    uint32_t n_new;       /* queued since the readers were told */
-    uint32_t n_under_way; /* queued or in flight */
-    uint32_t n_demanded;  /* of them, for a visit */
+    size_t cap, head, n_queued; /* of slots.queue, a ring; a slot has at most its slices in it */
+    uint32_t n_new;             /* queued since the readers were told */
+    uint32_t n_under_way;       /* queued or in flight */
+    uint32_t n_demanded;        /* of them, for a visit */
     bool lookahead;
     struct guesses guesses;
     uint32_t n_guessing; /* in flight on a guess */
@@ -92,7 +86,7 @@ static void demand(struct expert_store *s, uint32_t slot, uint32_t first)
     const uint32_t n = slots_layer(&s->slots, slot)->n_slices;
     for (uint32_t i = first; i < n; i++) {
         assert(s->n_queued < s->cap);
-        s->queue[(s->head + s->n_queued++) % s->cap] = (struct read_job){slot, i};
+        s->slots.queue[(s->head + s->n_queued++) % s->cap] = (struct read_job){slot, i};
     }
     s->n_demanded += n - first;
     s->n_new += n - first;
@@ -137,7 +131,7 @@ static bool next_job(struct expert_store *s, struct read_job *ret, bool *ret_gue
 {
     *ret_guess = s->n_queued == 0;
     if (s->n_queued > 0) {
-        *ret = s->queue[s->head];
+        *ret = s->slots.queue[s->head];
         s->head = (s->head + 1) % s->cap;
         s->n_queued--;
         return true;
@@ -526,7 +520,6 @@ int experts_open(struct expert_store **ret, const struct expert_store_options *o
     int rc = slots_open(&s->slots, o, e);
     if (rc == 0) {
         s->cap = (size_t)s->slots.n * EXPERT_SLICES;
-        s->queue = slots_queue(&s->slots);
         s->check = o->check;
         s->check_context = o->check_context;
         s->lookahead = o->lookahead;
