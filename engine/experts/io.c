@@ -59,6 +59,13 @@ int io_pick(const char *way, const char **ret_name, struct error *ret_why, struc
     return rc;
 }
 
+bool io_deepens(const char *way)
+{
+    const struct io_way *found;
+    struct error why;
+    return pick(way, &found, &why, NULL) == 0 && found->deepens;
+}
+
 int io_open(struct io **ret, const struct io_options *o, struct error *e)
 {
     const struct io_way *way;

@@ -42,9 +42,8 @@ struct io_extent {
 };
 
 struct io_options {
-    const char *way;     /* NULL, "auto", or a name in io.def: then that one or an error */
-    uint32_t depth;      /* reads in flight at most; 0: the way's own */
-    bool no_registering; /* of extents: they are not there yet, or only for a moment */
+    const char *way; /* NULL, "auto", or a name in io.def: then that one or an error */
+    uint32_t depth;  /* reads in flight at most; 0: the way's own */
     const struct file *files;
     uint32_t n_files, n_extents;
     const struct io_extent *extents;
@@ -68,6 +67,8 @@ const char *io_name(const struct io *io);
 uint32_t io_depth(const struct io *io);
 /* What does not work as it should and matters to speed only; "": nothing. */
 const char *io_notice(const struct io *io);
+/* Whether the way that io_open would take can have as many in flight as the disk wants, at no cost. */
+bool io_deepens(const char *way);
 /* The way that io_open would take, "auto" resolved; ret_why says why not a better one, "" if there is none. */
 int io_pick(const char *way, const char **ret_name, struct error *ret_why, struct error *e);
 
@@ -77,6 +78,7 @@ int io_pick(const char *way, const char **ret_name, struct error *ret_why, struc
 
 struct io_way {
     const char *name;
+    bool deepens;                   /* one more in flight takes no thread */
     int (*usable)(struct error *e); /* 0, or why not on this machine */
     int (*open)(struct io **ret, const struct io_options *o, struct error *e);
     void (*wake)(struct io *io, uint32_t n);

@@ -221,7 +221,7 @@ static void say_unregistered(struct uring *u, uint32_t n_done, int rc)
 static void register_extents(struct uring *u)
 {
     const struct io_options *o = &u->io.o;
-    if (o->no_registering || o->n_extents == 0)
+    if (o->n_extents == 0)
         return;
     u->registered = mem_array(o->n_extents, sizeof(*u->registered));
     if (!u->registered)
@@ -316,6 +316,7 @@ static int open_uring(struct io **ret, const struct io_options *o, struct error 
 }
 
 const struct io_way io_way_uring = {.name = "uring",
+                                    .deepens = true,
                                     .usable = usable,
                                     .open = open_uring,
                                     .wake = wake,

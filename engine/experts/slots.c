@@ -304,12 +304,17 @@ void *slots_place(const struct slots *s, uint32_t slot, uint32_t slice)
     return at;
 }
 
+uint64_t slots_offset(const struct expert_slice *x, uint32_t expert)
+{
+    return x->offset + (uint64_t)expert * x->bytes;
+}
+
 void slots_view(const struct slots *s, uint32_t slot, const void *out[EXPERT_SLICES])
 {
     const struct expert_layer *l = slots_layer(s, slot);
     for (uint32_t i = 0; i < l->n_slices; i++) {
         const struct expert_slice *x = &l->slice[i];
-        const uint64_t offset = x->offset + (uint64_t)s->slot[slot].expert * x->bytes;
+        const uint64_t offset = slots_offset(x, s->slot[slot].expert);
         out[i] = (const char *)slots_place(s, slot, i) + offset % FILE_DIRECT_ALIGN;
     }
 }

@@ -74,6 +74,8 @@ const struct expert_layer *slots_layer(const struct slots *s, uint32_t slot);
 void *slots_address(const struct slots *s, uint32_t slot);
 /* Where a read of that slice goes: aligned, with room for whole blocks at both ends. */
 void *slots_place(const struct slots *s, uint32_t slot, uint32_t slice);
+/* Where an expert's matrix begins in its file. */
+uint64_t slots_offset(const struct expert_slice *x, uint32_t expert);
 /* Where each matrix begins. */
 void slots_view(const struct slots *s, uint32_t slot, const void *out[EXPERT_SLICES]);
 

@@ -8,16 +8,13 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
-#include "base/rng.h"
+#include "engine/experts/depth.h"
 #include "engine/experts/guesses.h"
 #include "engine/experts/io.h"
-#include "engine/experts/probe.h"
 #include "engine/experts/slots.h"
 
-/* The depth is worth a measurement for models of so many bytes of experts, over so many slots. */
-#define PROBE_LEAST_BYTES ((uint64_t)512 << 20)
-#define PROBE_PLACES 64u
-#define PROBE_SEED 20
+/* The depth is worth a measurement for models of so many bytes of experts. */
+#define MEASURED_LEAST_BYTES ((uint64_t)512 << 20)
 
 /* Reads on a guess at once: what a visit wants then waits for so many at most. */
 #define GUESSING 4u
@@ -62,11 +59,6 @@ struct expert_store {
 
 /* ------------------------------------------------------------------ reading */
 
-static uint64_t place_of(const struct expert_slice *x, uint32_t expert)
-{
-    return x->offset + (uint64_t)expert * x->bytes;
-}
-
 static void tell_reads(struct expert_store *s, uint32_t slot)
 {
     const struct expert_layer *l = slots_layer(&s->slots, slot);
@@ -74,7 +66,7 @@ static void tell_reads(struct expert_store *s, uint32_t slot)
         const struct expert_slice *x = &l->slice[i];
         const struct expert_read r = {.burst = s->n_bursts - 1,
                                       .shard = x->shard,
-                                      .offset = place_of(x, s->slots.slot[slot].expert),
+                                      .offset = slots_offset(x, s->slots.slot[slot].expert),
                                       .bytes = x->bytes};
         s->reading(s->reading_context, &r);
     }
@@ -159,7 +151,7 @@ static bool take_read(void *context, struct io_read *ret)
             (struct io_read){.tag = (uint64_t)job.slot << 32 | (guess ? TAG_GUESS : 0) | job.slice,
                              .file = x->shard,
                              .extent = job.slot / s->slots.per_extent,
-                             .offset = place_of(x, s->slots.slot[job.slot].expert),
+                             .offset = slots_offset(x, s->slots.slot[job.slot].expert),
                              .bytes = x->bytes,
                              .out = slots_place(&s->slots, job.slot, job.slice)};
     }
@@ -449,37 +441,14 @@ static int open_files(struct expert_store *s, const struct expert_store_options 
     return rc;
 }
 
-/* Some matrix of some expert, into the beginning of a slot: they are all empty yet. */
-static void probe_read(const void *context, uint64_t i, struct io_read *ret)
-{
-    const struct expert_store *s = context;
-    const struct slots *slots = &s->slots;
-    uint32_t layer = (uint32_t)(rng_u64(PROBE_SEED, 3 * i) % slots->n_layers);
-    while (slots->layers[layer].n_slices == 0)
-        layer = (layer + 1) % slots->n_layers;
-    const struct expert_layer *l = &slots->layers[layer];
-    const struct expert_slice *x = &l->slice[rng_u64(PROBE_SEED, 3 * i + 1) % l->n_slices];
-    const uint32_t slot = (uint32_t)(i % MIN_OF(slots->n, PROBE_PLACES));
-    *ret = (struct io_read){
-        .file = x->shard,
-        .offset = place_of(x, (uint32_t)(rng_u64(PROBE_SEED, 3 * i + 2) % slots->n_experts)),
-        .bytes = x->bytes,
-        .out = slots_address(slots, slot)};
-}
-
 /* Models that are read in no time take what is usual. */
 static uint32_t choose_depth(struct expert_store *s, const struct io_options *io)
 {
-    const char *name = "";
-    struct error why;
     const uint64_t bytes = experts_count(s->slots.layers, s->slots.n_layers, s->slots.n_experts) *
                            (uint64_t)s->slots.stride;
-    if (bytes < PROBE_LEAST_BYTES || io_pick(io->way, &name, &why, NULL) != 0 ||
-        strcmp(name, "uring") != 0)
+    if (bytes < MEASURED_LEAST_BYTES || !io_deepens(io->way))
         return 0;
-    const struct probe_options o = {
-        .io = *io, .read = probe_read, .context = s, .n_places = MIN_OF(s->slots.n, PROBE_PLACES)};
-    return probe_depth(&o, &s->counters.probe_bytes);
+    return depth_measure(io, &s->slots, &s->counters.probe_bytes);
 }
 
 static int start_readers(struct expert_store *s, const struct expert_store_options *o,

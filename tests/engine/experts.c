@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/rng.h"
+#include "engine/experts/depth.h"
 #include "engine/experts/io.h"
 #include "engine/experts/store.h"
 #include "tests/test.h"
@@ -414,6 +415,44 @@ TEST(experts_are_read_into_memory_that_may_not_be_locked)
     experts_begin(kit.store, &s.visit, s.layer, s.ids, s.n, s.want);
     CHECK_OK(serve(&s, NULL, kit.store, &e), &e);
     close_store(&kit);
+}
+
+/* What a measurement with so many slots says: 0 where it cannot be made. */
+static uint32_t measured_depth(uint64_t n_slots, uint64_t *ret_bytes)
+{
+    struct expert_store_options o = store_options("uring", n_slots);
+    struct slots slots;
+    struct file files[2];
+    struct error e = {0};
+    CHECK_OK(ledger_new(&o.ledger, 64u << 20, &e), &e);
+    CHECK_OK(slots_open(&slots, &o, &e), &e);
+    for (int i = 0; i < 2; i++)
+        CHECK_OK(file_open_direct(&files[i], paths[i], &e), &e);
+    const struct io_options io = {.way = o.io, .files = files, .n_files = 2};
+    const uint32_t depth = depth_measure(&io, &slots, ret_bytes);
+    for (int i = 0; i < 2; i++)
+        file_close(&files[i]);
+    slots_close(&slots);
+    ledger_free(o.ledger);
+    return depth;
+}
+
+/* Measured where there is room for as many and the disk reads; else the usual. */
+TEST(experts_depth_is_what_slots_and_disk_allow)
+{
+    uint64_t bytes;
+    need_uring();
+    write_files();
+    const uint32_t depth = measured_depth(2 * N_EXPERTS, &bytes);
+    CHECK(depth >= 8 && depth <= 2 * N_EXPERTS && bytes > 0);
+    CHECK_INT(measured_depth(15, &bytes), 8);
+    CHECK(bytes > 0);
+    CHECK_INT(measured_depth(7, &bytes), 0);
+    CHECK_INT(bytes, 0);
+    file_fail_after(3, FILE_FAULT_EIO);
+    CHECK_INT(measured_depth(2 * N_EXPERTS, &bytes), 0);
+    file_fail_after(0, FILE_FAULT_NONE);
+    CHECK(io_deepens("uring") && !io_deepens("pread"));
 }
 
 TEST(experts_take_nothing_that_the_budget_does_not_have)

@@ -1,15 +1,19 @@
-#include "engine/experts/probe.h"
+#include "engine/experts/depth.h"
 
 #include <pthread.h>
 
 #include "base/clock.h"
+#include "base/rng.h"
 
 static const uint32_t depths[] = {8, 16, 32, 64};
+#define PLACES 64u /* that are read to, at most: as many as the deepest needs */
 #define TURNS 2u
 #define NEAR_PERCENT 95
+#define SEED 20
 
 struct probe {
-    const struct probe_options *o;
+    const struct io_options *io;
+    const struct slots *slots;
     pthread_mutex_t lock;
     pthread_cond_t idle;
     uint64_t n_taken, bytes; /* of this turn */
@@ -19,13 +23,28 @@ struct probe {
     bool failed;
 };
 
+/* Some matrix of some expert, into the beginning of a slot. */
+static struct io_read random_read(const struct slots *s, uint64_t i)
+{
+    uint32_t layer = (uint32_t)(rng_u64(SEED, 3 * i) % s->n_layers);
+    while (s->layers[layer].n_slices == 0)
+        layer = (layer + 1) % s->n_layers;
+    const struct expert_layer *l = &s->layers[layer];
+    const struct expert_slice *x = &l->slice[rng_u64(SEED, 3 * i + 1) % l->n_slices];
+    const uint32_t expert = (uint32_t)(rng_u64(SEED, 3 * i + 2) % s->n_experts);
+    return (struct io_read){.file = x->shard,
+                            .offset = slots_offset(x, expert),
+                            .bytes = x->bytes,
+                            .out = slots_address(s, (uint32_t)(i % MIN_OF(s->n, PLACES)))};
+}
+
 static bool take(void *context, struct io_read *ret)
 {
     struct probe *p = context;
     pthread_mutex_lock(&p->lock);
     const bool any = !p->failed && clock_mono_us() < p->until_us;
     if (any) {
-        p->o->read(p->o->context, p->first + p->n_taken++, ret);
+        *ret = random_read(p->slots, p->first + p->n_taken++);
         p->n_out++;
     }
     pthread_mutex_unlock(&p->lock);
@@ -48,16 +67,16 @@ static void done(void *context, const struct io_read *r, int rc, const struct er
 static uint64_t turn(struct probe *p, uint32_t depth)
 {
     struct io *io;
-    struct io_options o = p->o->io;
+    struct io_options o = *p->io;
     o.depth = depth;
-    o.no_registering = true;
+    o.n_extents = 0; /* registering them is not worth it for a moment */
     o.take = take;
     o.done = done;
     o.context = p;
     p->first += p->n_taken;
     p->n_taken = p->bytes = 0;
     const int64_t from_us = clock_mono_us();
-    p->until_us = from_us + PROBE_US / (int64_t)(TURNS * ARRAY_LEN(depths));
+    p->until_us = from_us + DEPTH_US / (int64_t)(TURNS * ARRAY_LEN(depths));
     if (io_open(&io, &o, NULL) != 0)
         return 0;
     io_wake(io, depth);
@@ -82,13 +101,13 @@ static void measure(struct probe *p, uint32_t n_depths, uint64_t rate[ARRAY_LEN(
     }
 }
 
-uint32_t probe_depth(const struct probe_options *o, uint64_t *ret_bytes)
+uint32_t depth_measure(const struct io_options *io, const struct slots *slots, uint64_t *ret_bytes)
 {
-    struct probe p = {.o = o};
+    struct probe p = {.io = io, .slots = slots};
     uint64_t rate[ARRAY_LEN(depths)] = {0}, best = 0;
     uint32_t n_depths = 0;
     *ret_bytes = 0;
-    while (n_depths < ARRAY_LEN(depths) && depths[n_depths] <= o->n_places)
+    while (n_depths < ARRAY_LEN(depths) && depths[n_depths] <= slots->n)
         n_depths++;
     pthread_mutex_init(&p.lock, NULL);
     pthread_cond_init(&p.idle, NULL);
