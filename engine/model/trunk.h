@@ -14,7 +14,9 @@
  * with, and has passed the check of model_load; its bits are those of a layer that stays. Nothing
  * spins: who waits blocks.
  *
- * trunk_acquire and trunk_release are called by one thread; the readers are the ring's own.
+ * trunk_acquire and trunk_release are called by one thread; the readers are the ring's own. They are not
+ * those of engine/experts/io.h: who brings a layer's last piece also checks it and brings it into its form,
+ * which would hold up the one thread of an io_uring, and a few large reads in a row need no more threads.
  */
 #ifndef ENGINE_MODEL_TRUNK_H
 #define ENGINE_MODEL_TRUNK_H

@@ -209,7 +209,7 @@ void block_ffn(struct forward *f, uint32_t il, const struct block *b);
 void block_moe(struct forward *f, uint32_t il, const struct block *b);
 int moe_visit(struct forward *f, uint32_t il, uint32_t n_rows, struct error *e);
 void moe_finish(struct forward *f, uint32_t il, const struct block *b);
-/* After layer il: tells the store what the next one may want of it. No bit of the result depends on it. */
+/* After layer il of a step of one row: tells the store what the next may want of it. No bit depends on it. */
 void moe_expect(struct forward *f, uint32_t il, const struct block *b);
 void moe_lay_out(struct forward *f, struct layout *l);
 /*

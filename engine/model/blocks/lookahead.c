@@ -1,7 +1,7 @@
 /*
  * What the next layer may want of the experts: its own norm and router, on the residual stream as it is
- * before its attention. Only for steps of one row: with more rows most guesses would be needless, and the disk has
- * no time to spare.
+ * before its attention. With more rows than one most guesses would be needless, and the disk has no time to
+ * spare. Of a layer that is streamed nothing is expected: its router is not here yet.
  */
 #include "engine/model/arch.h"
 #include "engine/model/blocks/blocks.h"
@@ -20,7 +20,7 @@ void moe_expect(struct forward *f, uint32_t il, const struct block *b)
     const struct layer *l = &f->m->layers[next];
     struct moe *moe = &f->moe;
     uint32_t ids[EXPERTS_MAX];
-    if (b->n != 1 || next >= hp->n_layers || !(l->parts & PART_MOE) || !l->router.data)
+    if (next >= hp->n_layers || !(l->parts & PART_MOE) || !l->router.data)
         return;
     const struct linear router = {&l->router, NULL, moe->probs, hp->n_experts};
     norm_rows(f, input_of(f, next, b), &l->ffn_norm, f->norm, 1);
