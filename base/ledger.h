@@ -25,6 +25,8 @@ enum ledger_category {
     LEDGER_CATEGORIES
 };
 
+#define LEDGER_NO_LIMIT UINT64_MAX
+
 struct ledger;
 
 const char *ledger_category_name(enum ledger_category c);

@@ -195,7 +195,7 @@ int str_parse_size(const char *text, uint64_t *ret_bytes, struct error *e)
         return error_set(e, ERROR_USAGE, "'%s' is not a size (like 92G, 512M, 1.5T or 4096)", text);
     if (__builtin_mul_overflow(whole, unit, &bytes) ||
         __builtin_add_overflow(bytes, (uint64_t)(fraction * (double)unit + 0.5), &bytes) ||
-        bytes == UINT64_MAX) /* which stands for no limit */
+        bytes == UINT64_MAX) /* LEDGER_NO_LIMIT */
         return error_set(e, ERROR_USAGE, "'%s' is larger than any memory", text);
     *ret_bytes = bytes;
     return 0;

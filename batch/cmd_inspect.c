@@ -470,7 +470,7 @@ static int make_ledger(struct ledger **ret, const struct options *o, struct mach
     if (machine_budget("", budget, &why) == 0)
         return ledger_new(ret, budget->bytes, e);
     message("no budget: %s", why.text);
-    return ledger_new(ret, UINT64_MAX, e);
+    return ledger_new(ret, LEDGER_NO_LIMIT, e);
 }
 
 static int run(struct command_context *c, struct error *e)

@@ -166,7 +166,7 @@ static int set_aside(struct evaluation *v, uint64_t *ret, struct error *e)
             return error_wrap(e, "--against");
         bytes += share_of(&ours, &other, limit - MIN_OF(limit, bytes));
     }
-    *ret = limit == UINT64_MAX ? 0 : bytes;
+    *ret = limit == LEDGER_NO_LIMIT ? 0 : bytes;
     return *ret ? ledger_reserve(v->ledger, LEDGER_IO, *ret, "the text and the reference", e) : 0;
 }
 

@@ -315,7 +315,7 @@ static void replay(struct settings *s)
     load(&all, path);
     if (all.n == 0)
         fail(path, "no reads");
-    if (ledger_new(&ledger, UINT64_MAX, NULL) != 0)
+    if (ledger_new(&ledger, LEDGER_NO_LIMIT, NULL) != 0)
         fail("replay", "no memory");
     open_replay(&r, s, &all, ledger);
     for (size_t i = 0; i < s->n_splits; i++)
@@ -419,7 +419,7 @@ int main(int argc, char **argv)
                          .n_ways = 1,
                          .n_depths = 1,
                          .n_splits = 1,
-                         .memory = UINT64_MAX,
+                         .memory = LEDGER_NO_LIMIT,
                          .prompt = 32,
                          .tokens = 64,
                          .bytes = 262144,

@@ -272,7 +272,7 @@ static int parse(struct arguments *a, int argc, char **argv, struct error *e)
 
 int main(int argc, char **argv)
 {
-    struct run r = {.a = {.n_tokens = 64, .n_passes = 1, .memory_bytes = UINT64_MAX}};
+    struct run r = {.a = {.n_tokens = 64, .n_passes = 1, .memory_bytes = LEDGER_NO_LIMIT}};
     struct error e = {0};
     int rc = parse(&r.a, argc, argv, &e);
     if (rc == 0) {

@@ -56,7 +56,7 @@ static int open_chat(struct engine *en, struct error *e)
 
 static struct plan_input plan_input_of(const struct engine *en)
 {
-    const bool limited = en->ledger && ledger_limit(en->ledger) != UINT64_MAX;
+    const bool limited = en->ledger && ledger_limit(en->ledger) != LEDGER_NO_LIMIT;
     const size_t vocabulary = en->tokenizer ? tokenizer_memory_bytes(en->tokenizer) : 0;
     return (struct plan_input){.model = &en->model,
                                .path = en->path,
