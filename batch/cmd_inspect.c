@@ -5,10 +5,10 @@
 
 #include "base/alloc.h"
 #include "batch/command.h"
-#include "batch/machine.h"
+#include "batch/host/machine.h"
 #include "batch/model_options.h"
 #include "batch/probe.h"
-#include "batch/worker.h"
+#include "batch/worker/worker.h"
 
 #define MAX_FORMATS 64
 

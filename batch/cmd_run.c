@@ -3,7 +3,7 @@
 #include "batch/command.h"
 #include "batch/database.h"
 #include "batch/model_options.h"
-#include "batch/worker.h"
+#include "batch/worker/worker.h"
 
 static struct worker_options worker_options(const struct options *o)
 {

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "batch/machine.h"
+#include "batch/host/machine.h"
 #include "batch/output.h"
 
 int model_path_check(const char *path, struct error *e)

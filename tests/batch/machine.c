@@ -1,5 +1,5 @@
 /* The budget when nobody named one, on machines made of files: /proc and both versions of control groups. */
-#include "batch/machine.h"
+#include "batch/host/machine.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
-#include "batch/cgroup.h"
+#include "batch/host/cgroup.h"
 #include "tests/test.h"
 
 #define MIB (UINT64_C(1) << 20)

@@ -1,4 +1,4 @@
-#include "batch/machine.h"
+#include "batch/host/machine.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "base/compiler.h"
 #include "base/file.h"
 #include "base/str.h"
-#include "batch/cgroup.h"
+#include "batch/host/cgroup.h"
 
 /* What is left for other programs, and for what the kernel keeps on our account. */
 #define OTHERS_PART 10

@@ -1,4 +1,4 @@
-#include "batch/worker.h"
+#include "batch/worker/worker.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "batch/output.h"
-#include "batch/worker_parts.h"
+#include "batch/worker/parts.h"
 
 #define EXIT_SOME_FAILED 1
 #define EXIT_SIGINT 130
@@ -34,9 +34,10 @@ static int turn(struct worker *w, bool *ret_end, struct error *e)
     int rc = worker_look(w, e);
     if (rc)
         return rc;
-    if (w->paused && w->o->drain && worker_work_left(w))
+    const enum gate_stand stand = w->gate.stand;
+    if (stand >= GATE_HOLD && w->gate.lasting && w->o->drain && worker_work_left(w))
         return error_set(e, ERROR_PAUSED, "the queue is paused with work left; 'nocturne resume'");
-    if (w->paused)
+    if (stand >= GATE_HOLD || (stand == GATE_FINISH && !w->n_used))
         return worker_idle(w, ret_end, e);
     if (!w->engine)
         rc = worker_load(w, e);

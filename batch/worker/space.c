@@ -5,7 +5,7 @@
  * to time whether the reserve can be put back. Looking often would only fill the log.
  */
 #include "base/clock.h"
-#include "batch/worker_parts.h"
+#include "batch/worker/parts.h"
 
 #define STOP_POLL_US 100000
 #define ENOUGH_BYTES (UINT64_C(64) << 20)

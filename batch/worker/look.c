@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "batch/view.h"
-#include "batch/worker_parts.h"
+#include "batch/worker/parts.h"
 
 #define LOOK_EVERY_US 200000
 #define SCAN_EVERY_US 30000000
@@ -41,31 +41,19 @@ static int drop_refused(struct worker *w, struct error *e)
     return rc;
 }
 
-static int obey_pause(struct worker *w, struct error *e)
+int gate_queue(struct worker *w, struct gate_view *ret, struct error *e)
 {
-    bool paused = false;
-    int rc = queue_paused(w->queue, &paused, NULL, e);
-    if (rc || paused == w->paused)
-        return rc;
-    if (paused && w->engine) {
-        rc = worker_give_back(w, e);
-        if (rc)
-            return rc;
-        worker_unload(w);
-    }
-    w->paused = paused;
-    report_say(&w->report, LOG_INFO, paused ? "paused; 'nocturne resume' goes on" : "resumed");
-    worker_tell(w, paused ? "paused" : "working");
+    (void)e;
+    ret->stand = w->paused ? GATE_SHUT : GATE_OPEN;
+    ret->lasting = true;
+    snprintf(ret->why, sizeof(ret->why), "paused; 'nocturne resume' goes on");
     return 0;
 }
 
-int worker_look(struct worker *w, struct error *e)
+static int look_at_queue(struct worker *w, struct error *e)
 {
-    int64_t now_us = clock_mono_us();
-    if (now_us < w->next_look_us)
-        return 0;
+    const int64_t now_us = clock_mono_us();
     bool changed = false;
-    w->next_look_us = now_us + LOOK_EVERY_US;
     int rc = queue_watch_poll(w->watch, &changed, e);
     if (rc || (!changed && now_us < w->next_scan_us))
         return rc;
@@ -80,10 +68,20 @@ int worker_look(struct worker *w, struct error *e)
     if (rc == 0)
         rc = drop_refused(w, e);
     if (rc == 0)
-        rc = obey_pause(w, e);
+        rc = queue_paused(w->queue, &w->paused, NULL, e);
     if (rc)
         w->next_scan_us = 0; /* what has changed has not been seen to */
     return rc;
+}
+
+int worker_look(struct worker *w, struct error *e)
+{
+    const int64_t now_us = clock_mono_us();
+    if (now_us < w->next_look_us)
+        return 0;
+    w->next_look_us = now_us + LOOK_EVERY_US;
+    int rc = look_at_queue(w, e);
+    return rc ? rc : worker_gates(w, e);
 }
 
 int worker_idle(struct worker *w, bool *ret_drained, struct error *e)

@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "batch/piece.h"
-#include "batch/worker_parts.h"
+#include "batch/worker/parts.h"
 
 #define SAVE_EVERY_US 1000000
 

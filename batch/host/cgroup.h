@@ -5,8 +5,8 @@
  * from the process's own group up to the top: a limit anywhere on the way holds. What others use below
  * that limit is not there to take; page cache of files is, since the kernel gives it up.
  */
-#ifndef BATCH_CGROUP_H
-#define BATCH_CGROUP_H
+#ifndef BATCH_HOST_CGROUP_H
+#define BATCH_HOST_CGROUP_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -16,8 +16,8 @@
  *
  * One thread, beside the beat's and the one that receives signals.
  */
-#ifndef BATCH_WORKER_H
-#define BATCH_WORKER_H
+#ifndef BATCH_WORKER_WORKER_H
+#define BATCH_WORKER_WORKER_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /*
  * What the machine says about memory and about the trouble of getting it. Owns nothing; any thread.
  */
-#ifndef BATCH_MACHINE_H
-#define BATCH_MACHINE_H
+#ifndef BATCH_HOST_MACHINE_H
+#define BATCH_HOST_MACHINE_H
 
 #include <stdint.h>
 

@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/sha256.h"
 #include "batch/piece.h"
-#include "batch/worker_parts.h"
+#include "batch/worker/parts.h"
 
 #define PIECES_MAX_BYTES (64u << 20)
 #define JSON_MAX_BYTES (256u << 20)
@@ -250,7 +250,7 @@ int worker_offer(struct worker *w, struct error *e)
 /* Nothing more is claimed while a claim waits for room: it would only wait, too. */
 static bool may_claim(const struct worker *w)
 {
-    if (w->full || w->n_used == w->n_slots || !engine_room(w->engine))
+    if (w->full || w->gate.stand != GATE_OPEN || w->n_used == w->n_slots || !engine_room(w->engine))
         return false;
     for (size_t i = 0; i < w->n_slots; i++) {
         if (waiting(&w->run[i]))

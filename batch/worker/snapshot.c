@@ -15,7 +15,7 @@
 
 #include "base/buf.h"
 #include "base/file.h"
-#include "batch/worker_parts.h"
+#include "batch/worker/parts.h"
 
 #define PATH_MAX_BYTES 4096
 /* What a disk is trusted to take and to give, until it has been measured: a slow SSD. */

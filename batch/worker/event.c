@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "batch/database.h"
-#include "batch/worker_parts.h"
+#include "batch/worker/parts.h"
 #include "jobs/response.h"
 
 /* Steps that fail in a row before the run ends: a disk or memory that stays broken. */

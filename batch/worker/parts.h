@@ -1,7 +1,7 @@
 /*
- * The worker's insides, shared by its files: worker.c (the loop), worker_engine.c (open and close),
- * worker_claim.c, worker_event.c, worker_save.c, worker_look.c (pauses, cancellations, drained?),
- * worker_space.c, worker_snapshot.c (what a stop keeps in files).
+ * The worker's insides, shared by its files: worker.c (the loop), gate.c (may it work), engine.c (open
+ * and close), claim.c, event.c, save.c, look.c (the queue: pauses, cancellations, drained?), space.c,
+ * snapshot.c (what a stop keeps in files).
  *
  * A `struct running` is one claimed job from its claim until the queue has its end:
  *
@@ -16,9 +16,10 @@
 #define BATCH_WORKER_PARTS_H
 
 #include "base/ledger.h"
-#include "batch/machine.h"
+#include "batch/host/machine.h"
 #include "batch/report.h"
-#include "batch/worker.h"
+#include "batch/worker/gate.h"
+#include "batch/worker/worker.h"
 #include "engine/engine.h"
 #include "jobs/request.h"
 
@@ -58,18 +59,19 @@ struct worker {
     struct queue_worker *row;
     struct queue_watch *watch;
     struct ledger *ledger;
-    struct engine *engine; /* NULL while paused */
+    struct engine *engine; /* NULL while a gate is shut */
     struct engine_info info;
     struct engine_forecast forecast;
     bool uncertain; /* not everything stays in memory: the forecast is worth telling */
     struct report report;
     char model[256]; /* its name in answers */
     bool loading;
-    bool offer; /* a sequence has left: offer again what was refused room */
-    bool full;  /* the disk; see worker_space.c */
-    bool paused;
-    bool fresh;      /* scanned since anything changed and since worker_idle last judged */
-    int64_t load_ms; /* to be shared out among the first jobs */
+    bool offer;            /* a sequence has left: offer again what was refused room */
+    bool full;             /* the disk; see space.c */
+    bool paused;           /* the queue, when it was last looked at */
+    struct gate_view gate; /* what holds */
+    bool fresh;            /* scanned since anything changed and since worker_idle last judged */
+    int64_t load_ms;       /* to be shared out among the first jobs */
     struct machine_reads reads; /* when the model was loaded */
     unsigned n_failed_steps;
     /* of the step that is being run, monotonic */
@@ -83,19 +85,19 @@ struct worker {
     struct running **of;             /* [n_slots] whose row each is */
 };
 
-/* worker_engine.c */
+/* engine.c */
 int worker_budget(const struct worker_options *o, struct report *r, uint64_t *ret, struct error *e);
 int worker_register(struct worker *w, struct error *e); /* plan, row and beat */
 int worker_load(struct worker *w, struct error *e);
 void worker_unload(struct worker *w);
 void worker_tell(struct worker *w, const char *state); /* status for `nocturne status` */
 
-/* worker_claim.c */
+/* claim.c */
 int worker_claim(struct worker *w, struct error *e);
 int worker_offer(struct worker *w, struct error *e);
 void worker_drop(struct worker *w, struct running *r); /* from the engine and from here */
 
-/* worker_event.c */
+/* event.c */
 int worker_step(struct worker *w, struct error *e);
 /* What the last step gave and nobody has asked for yet. */
 int worker_take_events(struct worker *w, struct error *e);
@@ -104,20 +106,20 @@ int worker_fail(struct worker *w, struct running *r, const struct error *failure
                 const struct job_refusal *why, struct error *e);
 
 /*
- * worker_snapshot.c. Failures are told and harm nothing: without its file a request computes again.
+ * snapshot.c. Failures are told and harm nothing: without its file a request computes again.
  */
 void worker_keep_state(struct worker *w, const struct running *r); /* before it is given back */
 void worker_take_state(struct worker *w, const struct running *r); /* right after its admission */
 void worker_forget_state(struct worker *w, const struct running *r);
 void worker_sweep_states(struct worker *w); /* files of jobs that will not run again */
 
-/* worker_save.c */
+/* save.c */
 bool worker_save_due(const struct worker *w);
 int worker_save(struct worker *w, struct error *e);
 /* Saves, gives every job back and forgets it. */
 int worker_give_back(struct worker *w, struct error *e);
 
-/* worker_look.c */
+/* look.c */
 int worker_look(struct worker *w, struct error *e);
 /* Nothing is claimed and nothing could be: sleeps a little, or finds that a drain is over. */
 int worker_idle(struct worker *w, bool *ret_drained, struct error *e);
@@ -125,7 +127,7 @@ bool worker_work_left(struct worker *w);
 int worker_report(struct worker *w, struct error *e);
 
 /*
- * worker_space.c. Takes a code: a full disk and a busy database become 0 (nothing was changed, and
+ * space.c. Takes a code: a full disk and a busy database become 0 (nothing was changed, and
  * what was to be written still waits here); all else is returned.
  */
 int worker_absorb(struct worker *w, int rc, struct error *e);

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/program.h"
 #include "batch/probe.h"
-#include "batch/worker_parts.h"
+#include "batch/worker/parts.h"
 
 /* A long step is suspended this often, to save, to look about and to tell how far it is; and goes on. */
 #define SLICE_US 1000000

@@ -1,4 +1,4 @@
-#include "batch/cgroup.h"
+#include "batch/host/cgroup.h"
 
 #include <ctype.h>
 #include <inttypes.h>
