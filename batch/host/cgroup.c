@@ -11,7 +11,7 @@
 #include "base/file.h"
 
 #define TEXT_BYTES (1u << 18)
-#define PATH_BYTES 4096
+#define PATH_BYTES CGROUP_PATH_BYTES
 /* The first version's word for no limit is a number close to 2^63. */
 #define NO_LIMIT (UINT64_C(1) << 60)
 
@@ -81,6 +81,22 @@ static uint64_t number_in(const char *folder, const char *file, const char *key)
     const uint64_t n = number_of(read_text(&text, path), key);
     buf_release(&text);
     return n;
+}
+
+static bool has_word(const char *folder, const char *file, const char *word)
+{
+    char path[PATH_BYTES * 3 + 64];
+    const size_t n = strlen(word);
+    bool found = false;
+    struct buf text;
+    snprintf(path, sizeof(path), "%s/%s", folder, file);
+    for (const char *at = read_text(&text, path); *at && !found;) {
+        const size_t length = strcspn(at, " \n");
+        found = length == n && strncmp(at, word, n) == 0;
+        at += length + (at[length] != '\0');
+    }
+    buf_release(&text);
+    return found;
 }
 
 static uint64_t known(uint64_t n)
@@ -230,6 +246,34 @@ static bool find_group(const struct own *o, const struct version *v, const char 
         snprintf(group, PATH_BYTES, "/");
     snprintf(place, PATH_BYTES * 2, "%s%s", o->root, point);
     return true;
+}
+
+bool cgroup_own(const char *root, struct cgroup_place *ret)
+{
+    char place[PATH_BYTES * 2];
+    struct own o;
+    bool found = false;
+    own_open(&o, root);
+    /* The first version first: a controller is in one tree only, and the other one is there, too. */
+    for (size_t i = ARRAY_LEN(versions); !found && i-- > 0;) {
+        const struct version *v = &versions[i];
+        if (!find_group(&o, v, "memory", place, ret->name))
+            continue;
+        ret->unified = v->hierarchical == NULL;
+        const int n = snprintf(ret->folder, sizeof(ret->folder), "%s%s", place,
+                               strcmp(ret->name, "/") == 0 ? "" : ret->name);
+        found = n < (int)sizeof(ret->folder) &&
+                (!ret->unified || number_in(ret->folder, v->usage, "") < NO_LIMIT ||
+                 has_word(ret->folder, "cgroup.controllers", "memory"));
+    }
+    own_close(&o);
+    return found;
+}
+
+uint64_t cgroup_number(const char *folder, const char *file, const char *key)
+{
+    const uint64_t n = number_in(folder, file, key);
+    return n < NO_LIMIT ? n : UINT64_MAX;
 }
 
 void cgroup_memory(const char *root, struct cgroup_memory *ret)

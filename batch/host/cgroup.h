@@ -1,5 +1,5 @@
 /*
- * What the control groups of this process still let it take. Owns nothing; any thread.
+ * The control groups of this process, and what they still let it take. Owns nothing; any thread.
  *
  * Both versions are looked at, the second one's unified tree and the first one's memory controller,
  * from the process's own group up to the top: a limit anywhere on the way holds. What others use below
@@ -10,6 +10,22 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#define CGROUP_PATH_BYTES 4096
+
+/* The group whose memory controller counts this process. */
+struct cgroup_place {
+    bool unified;                   /* the second version */
+    char folder[CGROUP_PATH_BYTES]; /* the root's path included */
+    char name[CGROUP_PATH_BYTES];   /* below its mount: "/user.slice/a.scope", "/" */
+};
+/* False: no group can be found that has the controller. */
+bool cgroup_own(const char *root, struct cgroup_place *ret);
+/*
+ * The number behind `key` at the beginning of a line of a group's file, "" for its first line. UINT64_MAX:
+ * there is none, or it says that nothing limits.
+ */
+uint64_t cgroup_number(const char *folder, const char *file, const char *key);
 
 /* Of all limits the one that leaves least. */
 struct cgroup_memory {

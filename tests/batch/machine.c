@@ -172,6 +172,35 @@ TEST(machine_obeys_both_versions_at_once)
     check(4 * GIB - 4 * GIB / 20, "memory/a/memory.limit_in_bytes");
 }
 
+static void check_own(bool second, const char *folder, const char *name)
+{
+    struct cgroup_place p;
+    CHECK(cgroup_own("root", &p));
+    CHECK_INT(p.unified, second);
+    CHECK_STR(p.folder, folder);
+    CHECK_STR(p.name, name);
+}
+
+TEST(machine_knows_its_own_group_of_memory)
+{
+    struct cgroup_place p;
+    char mounts[2048];
+    make_machine("0::/a/b\n", unified);
+    CHECK(!cgroup_own("root", &p));
+    put(V2 "a/b/cgroup.controllers", "cpu memoryless io\n");
+    CHECK(!cgroup_own("root", &p));
+    put(V2 "a/b/cgroup.controllers", "cpu io memory\n"); /* the top has no figures of its own */
+    check_own(true, "root/sys/fs/cgroup/a/b", "/a/b");
+    group2("a/b", "max\n", 7, 0);
+    CHECK(cgroup_number("root/" V2 "a/b", "memory.max", "") == UINT64_MAX);
+    CHECK_INT(cgroup_number("root/" V2 "a/b", "memory.stat", "file "), 77);
+    /* Where both are there, the controller is the first version's. */
+    snprintf(mounts, sizeof(mounts), "%s%s", first,
+             "41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n");
+    make_machine("4:memory:/\n0::/b\n", mounts);
+    check_own(false, "root/sys/fs/cgroup/memory", "/");
+}
+
 TEST(machine_refuses_a_budget_above_the_groups_limit)
 {
     char warning[MACHINE_WARNING_BYTES];
