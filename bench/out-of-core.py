@@ -10,7 +10,7 @@ BUILD is the folder of nocturne's build (build/release). From the environment:
   PEER=FOLDER       of llama.cpp's programs with llama-ref; ADVICE="found random 128K" ways to map the file,
                     BATCHES="512 128 32" of its prefill
   IOS= POLICIES=    ways to read and to make room, run once each at the first budget
-  RATE=             reading is throttled to so many bytes a second
+  RATE=             reading is throttled to so many bytes a second (300M: powers of 1000)
   SEED=1 THREADS=   (all cores); CSV=FILE: a line a run
 
 What is the same for both: the ids, fed whatever the model itself would say; a control group whose limit is the budget (v1 or
@@ -43,7 +43,8 @@ BUDGETS = setting("BUDGETS", "4.5 2 all").split()
 TOKENS, PREFILL, REPEATS = (int(setting(n, d)) for n, d in (("TOKENS", 64), ("PREFILL", 512), ("REPEATS", 3)))
 PEER, BATCHES, ADVICE = setting("PEER", ""), setting("BATCHES", "512 128 32").split(), setting("ADVICE", "found random 128K").split()
 IOS, POLICIES = setting("IOS", "").split(), setting("POLICIES", "").split()
-RATE, CSV = setting("RATE", ""), setting("CSV", "")
+RATE = re.sub("[kMG]$", lambda unit: {"k": "000", "M": "000000", "G": "000000000"}[unit[0]], setting("RATE", ""))
+CSV = setting("CSV", "")
 THREADS = setting("THREADS", str(len(os.sched_getaffinity(0))))
 CACHE = setting("BENCH_MODELS", os.path.join(setting("XDG_CACHE_HOME", os.path.expanduser("~/.cache")), "nocturne/bench"))
 MODEL = os.path.join(CACHE, f"kimi-k3-{SIZE}-{SEED}.gguf")
@@ -452,7 +453,7 @@ def machine():
     if not os.access("/proc/sys/vm/drop_caches", os.W_OK):
         say("caches: not dropped, only root may")
     if RATE:
-        say(f"reading is throttled to {float(RATE) / 1e6:.0f} MB/s" if Group.possible else "throttling: SKIPPED, no control group")
+        say(f"reading is throttled to {int(RATE) / 1e6:.0f} MB/s" if Group.possible else "throttling: SKIPPED, no control group")
 
 
 def main():
