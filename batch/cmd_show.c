@@ -35,6 +35,10 @@ static cJSON *attempt_json(const struct queue_attempt_info *a)
         {"major_faults", t->major_faults},
         {"pressure_some_us", t->pressure_some_us},
         {"pressure_full_us", t->pressure_full_us},
+        {"refaults", t->refaults},
+        {"throttled_us", t->throttled_us},
+        {"limit_hits", t->limit_hits},
+        {"peak_resident_bytes", t->peak_resident_bytes},
     };
     cJSON *o = cJSON_CreateObject();
     for (size_t i = 0; i < ARRAY_LEN(numbers); i++)

@@ -38,12 +38,14 @@ static int end_attempt(struct queue *q, const struct queue_end *end, struct erro
         "UPDATE attempt SET ended_us = ?, end = ?, load_ms = ?, prefill_tokens = ?, prefill_ms = ?,"
         " decode_tokens = ?, decode_ms = ?, resumed_tokens = ?, read_bytes = ?, expert_hits = ?,"
         " expert_misses = ?, major_faults = ?, pressure_some_us = ?, pressure_full_us = ?,"
+        " refaults = ?, throttled_us = ?, limit_hits = ?, peak_resident_bytes = ?,"
         " peak = ?, error = ? WHERE job_id = ? AND attempt = ?",
         SQL_ARGS(sql_int(clock_wall_us()), sql_c(end_word(end->kind)), sql_int(t->load_ms),
                  sql_int(t->prefill_tokens), sql_int(t->prefill_ms), sql_int(t->decode_tokens),
                  sql_int(t->decode_ms), sql_int(t->resumed_tokens), sql_int(t->read_bytes),
                  sql_int(t->expert_hits), sql_int(t->expert_misses), sql_int(t->major_faults),
-                 sql_int(t->pressure_some_us), sql_int(t->pressure_full_us),
+                 sql_int(t->pressure_some_us), sql_int(t->pressure_full_us), sql_int(t->refaults),
+                 sql_int(t->throttled_us), sql_int(t->limit_hits), sql_int(t->peak_resident_bytes),
                  t->peak_json.len ? sql_text(t->peak_json) : sql_c(NULL),
                  error.len ? sql_text(error) : sql_c(NULL), sql_int(end->job),
                  sql_int(end->attempt)),

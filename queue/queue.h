@@ -159,6 +159,45 @@ int queue_worker_stopping(struct queue_worker *w, struct str reason, struct erro
 /* Stops the beat, gives running jobs back, ends the row, drops the lock and frees. NULL is fine. */
 void queue_worker_close(struct queue_worker *w, struct str reason);
 
+/* ---- The record of a run ---------------------------------------------------------------------- */
+
+/*
+ * A run is a worker's life as people see it: what it was set up to do, how it went, why it stopped. One
+ * a worker. Writes after the worker was superseded are ERROR_FENCED and change nothing; those before
+ * queue_run_begin are ERROR_NOTFOUND. Samples and notes wait a second at most for the write lock: a
+ * caller drops what does not get in. All JSON is an object; empty: {}.
+ */
+struct queue_run_about {
+    struct str machine_json, model_json, configuration_json, plan_json;
+};
+int queue_run_begin(struct queue_worker *w, const struct queue_run_about *about, struct error *e);
+
+/* How far a run is; queue_run_sample adds the times. */
+struct queue_sample {
+    int64_t at_us;
+    int64_t
+        elapsed_us; /* since the run began, of a clock that nobody sets and that sleep does not stop */
+    /* of the moment */
+    int64_t stand; /* how far it stands back; 0: it works */
+    int64_t running;
+    int64_t ledger_bytes, resident_bytes;
+    int64_t available_bytes; /* to all programs of the machine */
+    /* grown since the run began */
+    int64_t done, failed, returned;
+    int64_t prompt_tokens, decode_tokens;
+    int64_t read_bytes;
+    int64_t major_faults, refaults;
+    int64_t pressure_some_us, pressure_full_us;
+    int64_t throttled_us, limit_hits;
+};
+int queue_run_sample(struct queue_worker *w, const struct queue_sample *s, struct error *e);
+/* Of one run at most 10,000 are kept; more are refused with ERROR_FULL. */
+int queue_run_note(struct queue_worker *w, struct str kind, struct str detail_json,
+                   struct error *e);
+/* Before queue_worker_close. error: the sentence of a failure, or empty. */
+int queue_run_end(struct queue_worker *w, struct str why, int status, struct str error,
+                  struct str totals_json, struct error *e);
+
 /* ---- Claims ----------------------------------------------------------------------------------- */
 
 struct queue_claim {
@@ -224,6 +263,10 @@ struct queue_timing {
     int64_t expert_hits, expert_misses;
     int64_t major_faults;
     int64_t pressure_some_us, pressure_full_us;
+    /* of its control group: pages that came back after reclaim, waits for processor time, events of
+     * memory.high and memory.max */
+    int64_t refaults, throttled_us, limit_hits;
+    int64_t peak_resident_bytes;
     struct str peak_json; /* peak bytes by ledger category, an object; empty: {} */
 };
 

@@ -29,6 +29,10 @@ static int copy_attempt(struct queue *q, sqlite3_stmt *stmt, void *element, size
         .major_faults = col_int(stmt, 16),
         .pressure_some_us = col_int(stmt, 17),
         .pressure_full_us = col_int(stmt, 18),
+        .refaults = col_int(stmt, 19),
+        .throttled_us = col_int(stmt, 20),
+        .limit_hits = col_int(stmt, 21),
+        .peak_resident_bytes = col_int(stmt, 22),
     };
     int rc = copy_text(stmt, 4, &a->end, bytes, e);
     if (rc == 0)
@@ -57,7 +61,8 @@ static int read_attempts(struct queue *q, struct queue_job_info *job, struct err
                   "SELECT attempt, claimed_us, ended_us, wait_us, end, error,"
                   " coalesce(peak, '{}'), load_ms, prefill_tokens, prefill_ms, decode_tokens,"
                   " decode_ms, resumed_tokens, read_bytes, expert_hits, expert_misses,"
-                  " major_faults, pressure_some_us, pressure_full_us FROM attempt"
+                  " major_faults, pressure_some_us, pressure_full_us, refaults, throttled_us,"
+                  " limit_hits, peak_resident_bytes FROM attempt"
                   " WHERE job_id = ?1 AND attempt >"
                   " (SELECT max(attempt) FROM attempt WHERE job_id = ?1) - ?2"
                   " ORDER BY attempt",

@@ -26,6 +26,8 @@ struct beat {
 struct queue_worker {
     struct queue *q;
     int64_t key;
+    int64_t run;         /* its record; 0: none was begun */
+    int64_t run_boot_us; /* when it was */
     struct queue_id id;
     char *lock_path;
     int lock_fd;

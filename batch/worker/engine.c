@@ -132,6 +132,7 @@ int worker_register(struct worker *w, struct error *e)
         report_say(&w->report, LOG_WARN,
                    "a request failed: the worker died three times with it alone");
     }
+    worker_record_begin(w);
     rc = queue_worker_beat(w->row, stop_fence, w->stop, e);
     if (rc == 0)
         worker_sweep_states(w);

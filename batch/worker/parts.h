@@ -1,7 +1,7 @@
 /*
  * The worker's insides, shared by its files: worker.c (the loop), gate.c (may it work), engine.c (open
  * and close), claim.c, event.c, save.c, look.c (the queue: pauses, cancellations, drained?), space.c,
- * snapshot.c (what a stop keeps in files).
+ * snapshot.c (what a stop keeps in files), record.c (what people read about it afterwards).
  *
  * A `struct running` is one claimed job from its claim until the queue has its end:
  *
@@ -14,6 +14,8 @@
  */
 #ifndef BATCH_WORKER_PARTS_H
 #define BATCH_WORKER_PARTS_H
+
+#include <cjson/cJSON.h>
 
 #include "base/ledger.h"
 #include "batch/host/machine.h"
@@ -125,6 +127,13 @@ int worker_look(struct worker *w, struct error *e);
 int worker_idle(struct worker *w, bool *ret_drained, struct error *e);
 bool worker_work_left(struct worker *w);
 int worker_report(struct worker *w, struct error *e);
+
+/*
+ * record.c: the run's rows. Failures are told at debug level and harm nothing.
+ */
+void worker_record_begin(struct worker *w);
+/* Something people will want to know of this night. Takes `detail`, an object; NULL: nothing to add. */
+void worker_note(struct worker *w, const char *kind, cJSON *detail);
 
 /*
  * space.c. Takes a code: a full disk and a busy database become 0 (nothing was changed, and

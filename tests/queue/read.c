@@ -135,6 +135,10 @@ TEST(queue_show_keeps_the_timing_of_every_attempt)
                                        .major_faults = 10,
                                        .pressure_some_us = 11,
                                        .pressure_full_us = 12,
+                                       .refaults = 14,
+                                       .throttled_us = 15,
+                                       .limit_hits = 16,
+                                       .peak_resident_bytes = 17,
                                        .peak_json = str_of("{\"state\":13}")}};
     CHECK_OK(queue_end(q, &end, 1, &e), &e);
     struct queue_show show;
@@ -150,6 +154,8 @@ TEST(queue_show_keeps_the_timing_of_every_attempt)
     CHECK(t->decode_tokens == 4 && t->decode_ms == 5 && t->resumed_tokens == 6);
     CHECK(t->read_bytes == 7 && t->expert_hits == 8 && t->expert_misses == 9);
     CHECK(t->major_faults == 10 && t->pressure_some_us == 11 && t->pressure_full_us == 12);
+    CHECK(t->refaults == 14 && t->throttled_us == 15 && t->limit_hits == 16);
+    CHECK_INT(t->peak_resident_bytes, 17);
     queue_show_release(&show);
     help_free_claim(&c);
     queue_worker_close(w, str_of("done"));

@@ -1,0 +1,86 @@
+/* The record of runs: what a worker writes of itself, and what it may not write any more. */
+#include <sqlite3.h>
+
+#include "base/alloc.h"
+#include "tests/queue/help.h"
+
+static struct queue_worker *begin(struct queue *q)
+{
+    struct error e = {0};
+    const struct queue_run_about about = {.model_json = str_of("{\"name\":\"small\"}")};
+    struct queue_worker *w = help_worker(q);
+    CHECK_OK(queue_run_begin(w, &about, &e), &e);
+    return w;
+}
+
+static int64_t number(const char *sql)
+{
+    sqlite3 *db = NULL;
+    sqlite3_stmt *stmt = NULL;
+    CHECK_INT(sqlite3_open(DB, &db), SQLITE_OK);
+    CHECK_INT(sqlite3_prepare_v2(db, sql, -1, &stmt, NULL), SQLITE_OK);
+    CHECK_INT(sqlite3_step(stmt), SQLITE_ROW);
+    const int64_t n = sqlite3_column_int64(stmt, 0);
+    sqlite3_finalize(stmt);
+    sqlite3_close(db);
+    return n;
+}
+
+TEST(queue_runs_takes_nothing_before_it_began)
+{
+    struct error e = {0};
+    struct queue *q = help_open(DB);
+    struct queue_worker *w = help_worker(q);
+    CHECK_INT(queue_run_note(w, str_of("gate"), str_of(""), &e), -ERROR_NOTFOUND);
+    CHECK_INT(queue_run_sample(w, &(struct queue_sample){0}, &e), -ERROR_NOTFOUND);
+    CHECK(!queue_worker_fenced(w));
+    queue_worker_close(w, str_of("done"));
+    queue_close(q);
+}
+
+TEST(queue_runs_refuses_a_superseded_worker_and_what_is_no_json)
+{
+    struct error e = {0};
+    struct queue *q = help_open(DB);
+    struct queue_worker *w = begin(q);
+    CHECK_OK(queue_run_note(w, str_of("gate"), str_of("{\"why\":\"window\"}"), &e), &e);
+    CHECK(queue_run_note(w, str_of("gate"), str_of("{"), &e) != 0);
+    CHECK(!queue_worker_fenced(w));
+    sqlite3 *db = NULL;
+    CHECK_INT(sqlite3_open(DB, &db), SQLITE_OK);
+    CHECK_INT(
+        sqlite3_exec(db, "UPDATE worker SET ended_us = 1, end = 'superseded'", NULL, NULL, NULL),
+        SQLITE_OK);
+    sqlite3_close(db);
+    CHECK_INT(queue_run_sample(w, &(struct queue_sample){0}, &e), -ERROR_FENCED);
+    CHECK(queue_worker_fenced(w));
+    CHECK_INT(queue_run_note(w, str_of("gate"), str_of(""), &e), -ERROR_FENCED);
+    CHECK_INT(queue_run_end(w, str_of("drained"), 0, str_of(""), str_of(""), &e), -ERROR_FENCED);
+    CHECK_INT(number("SELECT count(*) FROM run_note"), 1);
+    CHECK_INT(number("SELECT count(*) FROM run_sample"), 0);
+    CHECK_INT(number("SELECT count(*) FROM run WHERE ended_us IS NULL"), 1);
+    queue_worker_close(w, str_of("fenced"));
+    queue_close(q);
+}
+
+TEST(queue_runs_keeps_only_so_many_notes)
+{
+    struct error e = {0};
+    struct queue *q = help_open(DB);
+    struct queue_worker *w = begin(q);
+    sqlite3 *db = NULL;
+    CHECK_INT(sqlite3_open(DB, &db), SQLITE_OK);
+    CHECK_INT(sqlite3_exec(db, "INSERT INTO run_note VALUES (1, 9999, 1, 'gate', '{}')", NULL, NULL,
+                           NULL),
+              SQLITE_OK);
+    sqlite3_close(db);
+    CHECK_OK(queue_run_note(w, str_of("gate"), str_of(""), &e), &e);
+    CHECK_INT(queue_run_note(w, str_of("gate"), str_of(""), &e), -ERROR_FULL);
+    CHECK_OK(queue_run_end(w, str_of("drained"), 0, str_of(""), str_of("{\"done\":1}"), &e), &e);
+    CHECK_INT(number("SELECT count(*) FROM run WHERE why = 'drained' AND status = 0"
+                     " AND error IS NULL AND json_extract(totals, '$.done') = 1"
+                     " AND ended_us >= started_us"),
+              1);
+    queue_worker_close(w, str_of("done"));
+    queue_close(q);
+}
