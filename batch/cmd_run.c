@@ -8,6 +8,7 @@
 static struct worker_options worker_options(const struct options *o)
 {
     return (struct worker_options){
+        .root = "",
         .model_path = option_text(o, OPTION_MODEL),
         .alias = option_text(o, OPTION_ALIAS),
         .memory_bytes = option_size(o, OPTION_MEMORY),

@@ -1,6 +1,5 @@
 #include "batch/host/cgroup.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -8,9 +7,8 @@
 #include <string.h>
 
 #include "base/compiler.h"
-#include "base/file.h"
+#include "batch/host/figures.h"
 
-#define TEXT_BYTES (1u << 18)
 #define PATH_BYTES CGROUP_PATH_BYTES
 /* The first version's word for no limit is a number close to 2^63. */
 #define NO_LIMIT (UINT64_C(1) << 60)
@@ -47,50 +45,19 @@ static const struct version versions[] = {
 
 /* ------------------------------------------------------------------ reading */
 
-/* A whole small file as text; "" when it cannot be read. */
-static const char *read_text(struct buf *out, const char *path)
-{
-    buf_init(out, TEXT_BYTES);
-    if (file_read_all(path, TEXT_BYTES - 1, out, NULL) < 0 || buf_append(out, "", 1) < 0)
-        return "";
-    return out->ptr;
-}
-
-/* The number after that word at the beginning of a line; NO_LIMIT: there is none, or it is "max". */
-static uint64_t number_of(const char *text, const char *key)
-{
-    const size_t n = strlen(key);
-    for (const char *line = text; line; line = strchr(line, '\n')) {
-        line += *line == '\n';
-        if (strncmp(line, key, n) != 0)
-            continue;
-        const char *at = line + n;
-        while (*at == ' ' || *at == '\t' || (n > 0 && *at == ':'))
-            at++;
-        if (isdigit((unsigned char)*at))
-            return strtoull(at, NULL, 10);
-    }
-    return NO_LIMIT;
-}
-
+/* NO_LIMIT: there is none, or it is "max". */
 static uint64_t number_in(const char *folder, const char *file, const char *key)
 {
-    char path[PATH_BYTES * 3 + 64];
-    struct buf text;
-    snprintf(path, sizeof(path), "%s/%s", folder, file);
-    const uint64_t n = number_of(read_text(&text, path), key);
-    buf_release(&text);
-    return n;
+    const int64_t n = figure_in(folder, file, key);
+    return n < 0 ? NO_LIMIT : (uint64_t)n;
 }
 
 static bool has_word(const char *folder, const char *file, const char *word)
 {
-    char path[PATH_BYTES * 3 + 64];
     const size_t n = strlen(word);
     bool found = false;
     struct buf text;
-    snprintf(path, sizeof(path), "%s/%s", folder, file);
-    for (const char *at = read_text(&text, path); *at && !found;) {
+    for (const char *at = figures_read(&text, folder, file); *at && !found;) {
         const size_t length = strcspn(at, " \n");
         found = length == n && strncmp(at, word, n) == 0;
         at += length + (at[length] != '\0');
@@ -214,12 +181,11 @@ struct own {
 
 static void own_open(struct own *o, const char *root)
 {
-    char path[PATH_BYTES];
+    char self[PATH_BYTES];
     o->root = root;
-    snprintf(path, sizeof(path), "%s/proc/self/cgroup", root);
-    o->groups = read_text(&o->groups_text, path);
-    snprintf(path, sizeof(path), "%s/proc/self/mountinfo", root);
-    o->mounts = read_text(&o->mounts_text, path);
+    snprintf(self, sizeof(self), "%s/proc/self", root);
+    o->groups = figures_read(&o->groups_text, self, "cgroup");
+    o->mounts = figures_read(&o->mounts_text, self, "mountinfo");
 }
 
 static void own_close(struct own *o)
@@ -308,7 +274,7 @@ static bool sum_behind(const char *text, const char *word, uint64_t *ret)
 
 bool cgroup_read_bytes(const char *root, uint64_t *ret)
 {
-    char place[PATH_BYTES * 2], group[PATH_BYTES], path[PATH_BYTES * 4];
+    char place[PATH_BYTES * 2], group[PATH_BYTES], folder[PATH_BYTES * 3];
     struct own o;
     bool found = false;
     own_open(&o, root);
@@ -317,10 +283,39 @@ bool cgroup_read_bytes(const char *root, uint64_t *ret)
         struct buf text;
         if (!find_group(&o, v, v->io, place, group))
             continue;
-        snprintf(path, sizeof(path), "%s%s/%s", place, group, v->io_file);
-        found = sum_behind(read_text(&text, path), v->io_read, ret);
+        snprintf(folder, sizeof(folder), "%s%s", place, group);
+        found = sum_behind(figures_read(&text, folder, v->io_file), v->io_read, ret);
         buf_release(&text);
     }
     own_close(&o);
     return found;
+}
+
+/* ------------------------------------------------------------------ where */
+
+static void place_of(const struct own *o, const struct version *v, const char *controller,
+                     char out[CGROUP_PATH_BYTES])
+{
+    char place[PATH_BYTES * 2], group[PATH_BYTES];
+    out[0] = '\0';
+    if (!find_group(o, v, controller, place, group))
+        return;
+    const int n =
+        snprintf(out, CGROUP_PATH_BYTES, "%s%s", place, strcmp(group, "/") == 0 ? "" : group);
+    if (n < 0 || n >= CGROUP_PATH_BYTES)
+        out[0] = '\0';
+}
+
+void cgroup_find(const char *root, struct cgroup_places *ret)
+{
+    struct cgroup_memory least;
+    struct own o;
+    own_open(&o, root);
+    place_of(&o, &versions[0], "", ret->unified);
+    place_of(&o, &versions[1], "memory", ret->memory);
+    place_of(&o, &versions[1], "cpu", ret->cpu);
+    own_close(&o);
+    cgroup_memory(root, &least);
+    snprintf(ret->limit, sizeof(ret->limit), "%.*s",
+             (int)(least.file[0] ? strrchr(least.file, '/') - least.file : 0), least.file);
 }

@@ -43,4 +43,11 @@ void cgroup_memory(const char *root, struct cgroup_memory *ret);
  */
 bool cgroup_read_bytes(const char *root, uint64_t *ret);
 
+/* Folders of the process's own groups, "" where it has none: of the second version, and of the first one's. */
+struct cgroup_places {
+    char unified[CGROUP_PATH_BYTES], memory[CGROUP_PATH_BYTES], cpu[CGROUP_PATH_BYTES];
+    char limit[512]; /* whose limit leaves least, itself or one above it, of either version */
+};
+void cgroup_find(const char *root, struct cgroup_places *ret);
+
 #endif

@@ -2,14 +2,11 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/resource.h>
 
 #include "base/compiler.h"
-#include "base/file.h"
 #include "base/str.h"
 #include "batch/host/cgroup.h"
+#include "batch/host/figures.h"
 
 /* What is left for other programs, and for what the kernel keeps on our account. */
 #define OTHERS_PART 10
@@ -19,27 +16,15 @@
 /* What it keeps for a process that has just begun: in the group's usage, but nobody else's. */
 #define KERNEL_FIRST_BYTES (UINT64_C(1) << 20)
 
-/* The number after `key`, or -1. */
-static int64_t number_after(const char *text, const char *key)
-{
-    const char *at = text ? strstr(text, key) : NULL;
-    return at ? strtoll(at + strlen(key), NULL, 10) : -1;
-}
-
 static int available_below(const char *root, uint64_t *ret_bytes, struct error *e)
 {
-    char path[4096];
-    struct buf text;
-    buf_init(&text, 1u << 16);
-    snprintf(path, sizeof(path), "%s/proc/meminfo", root);
-    int rc = file_read_all(path, 1u << 16, &text, e);
-    int64_t kib = rc == 0 ? number_after(text.ptr, "MemAvailable:") : 0;
-    buf_release(&text);
-    if (rc == 0 && kib < 0)
-        rc = error_set(e, ERROR_IO, "%s has no MemAvailable; give --memory", path);
-    if (rc == 0)
-        *ret_bytes = (uint64_t)kib * 1024;
-    return rc;
+    char folder[4096];
+    snprintf(folder, sizeof(folder), "%s/proc", root);
+    const int64_t kib = figure_in(folder, "meminfo", "MemAvailable");
+    if (kib < 0)
+        return error_set(e, ERROR_IO, "%s/meminfo has no MemAvailable; give --memory", folder);
+    *ret_bytes = (uint64_t)kib * 1024;
+    return 0;
 }
 
 int machine_available(uint64_t *ret_bytes, struct error *e)
@@ -105,32 +90,11 @@ int machine_check_budget(const char *root, uint64_t bytes, char warning[MACHINE_
     return 0;
 }
 
-void machine_trouble(struct machine_trouble *ret)
-{
-    memset(ret, 0, sizeof(*ret));
-    struct rusage usage;
-    if (getrusage(RUSAGE_SELF, &usage) == 0)
-        ret->major_faults = usage.ru_majflt;
-    struct buf text;
-    buf_init(&text, 4096);
-    if (file_read_all("/proc/pressure/memory", 4096, &text, NULL) == 0) {
-        const char *full = text.ptr ? strstr(text.ptr, "full") : NULL;
-        ret->pressure_some_us = MAX_OF(number_after(text.ptr, "total="), 0);
-        ret->pressure_full_us = MAX_OF(number_after(full, "total="), 0);
-    }
-    buf_release(&text);
-}
-
 void machine_reads(const char *root, struct machine_reads *ret)
 {
-    char path[4096];
-    struct buf text;
+    char folder[4096];
     uint64_t bytes = 0;
-    buf_init(&text, 4096);
-    snprintf(path, sizeof(path), "%s/proc/self/io", root);
-    const bool told = file_read_all(path, 4096, &text, NULL) == 0;
-    /* Not the end of "cancelled_write_bytes" or the like: it begins a line. */
-    ret->process_bytes = told ? number_after(text.ptr, "\nread_bytes: ") : -1;
+    snprintf(folder, sizeof(folder), "%s/proc/self", root);
+    ret->process_bytes = figure_in(folder, "io", "read_bytes");
     ret->group_bytes = cgroup_read_bytes(root, &bytes) ? (int64_t)bytes : -1;
-    buf_release(&text);
 }

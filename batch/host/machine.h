@@ -1,5 +1,5 @@
 /*
- * What the machine says about memory and about the trouble of getting it. Owns nothing; any thread.
+ * What the machine says about its memory and its disks. Owns nothing; any thread.
  */
 #ifndef BATCH_HOST_MACHINE_H
 #define BATCH_HOST_MACHINE_H
@@ -29,14 +29,6 @@ int machine_budget(const char *root, struct machine_budget *ret, struct error *e
 #define MACHINE_WARNING_BYTES 700
 int machine_check_budget(const char *root, uint64_t bytes, char warning[MACHINE_WARNING_BYTES],
                          struct error *e);
-
-/* Counters that only grow; the difference of two is what happened between them. */
-struct machine_trouble {
-    int64_t major_faults;     /* of this process */
-    int64_t pressure_some_us; /* memory pressure of the machine; 0 where the kernel does not tell */
-    int64_t pressure_full_us;
-};
-void machine_trouble(struct machine_trouble *ret);
 
 /* Bytes read of disks since the process began, as the kernel counts; -1: it does not tell. */
 struct machine_reads {

@@ -53,7 +53,7 @@ static int take(struct worker *w, struct queue_claim *from, struct error *e)
     buf_init(&r->text, PIECES_MAX_BYTES);
     buf_init(&r->piece, PIECES_MAX_BYTES);
     buf_init(&r->json, JSON_MAX_BYTES);
-    machine_trouble(&r->before);
+    pressure_read(&w->place, &r->before);
     r->queued_ms = MAX_OF(clock_wall_us() - own->created_us, (int64_t)0) / 1000;
     w->n_used++;
     return 0;

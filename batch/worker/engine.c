@@ -80,12 +80,12 @@ int worker_budget(const struct worker_options *o, struct report *r, uint64_t *re
     struct machine_budget budget;
     *ret = o->memory_bytes;
     if (*ret) {
-        int rc = machine_check_budget("", *ret, warning, e);
+        int rc = machine_check_budget(o->root, *ret, warning, e);
         if (rc == 0 && *warning)
             report_say(r, LOG_WARN, "%s", warning);
         return rc;
     }
-    int rc = machine_budget("", &budget, e);
+    int rc = machine_budget(o->root, &budget, e);
     if (rc == 0)
         report_say(r, LOG_INFO, "memory budget %s: %s", str_format_size(budget.bytes, take),
                    budget.from);
@@ -214,7 +214,7 @@ int worker_load(struct worker *w, struct error *e)
     tell_loaded(w, counters.load_ms);
     worker_tell(w, "working");
     program_fetch();
-    machine_reads("", &w->reads);
+    machine_reads(w->o->root, &w->reads);
     return 0;
 }
 
@@ -230,7 +230,7 @@ static void keep_counts(struct worker *w)
     struct engine_counters c;
     struct machine_reads now;
     engine_counters(w->engine, &c);
-    machine_reads("", &now);
+    machine_reads(w->o->root, &now);
     add_reads(&w->report.process_read_bytes, w->reads.process_bytes, now.process_bytes);
     add_reads(&w->report.group_read_bytes, w->reads.group_bytes, now.group_bytes);
     w->report.read_bytes += c.bytes_read;

@@ -19,6 +19,7 @@
 
 #include "base/ledger.h"
 #include "batch/host/machine.h"
+#include "batch/host/pressure.h"
 #include "batch/report.h"
 #include "batch/worker/gate.h"
 #include "batch/worker/worker.h"
@@ -51,7 +52,7 @@ struct running {
     struct engine_usage usage;
     uint32_t n_decoded, prefilled;
     int64_t load_ms, queued_ms;
-    struct machine_trouble before;
+    struct pressure_sample before;
 };
 
 struct worker {
@@ -75,6 +76,7 @@ struct worker {
     bool fresh;            /* scanned since anything changed and since worker_idle last judged */
     int64_t load_ms;       /* to be shared out among the first jobs */
     struct machine_reads reads; /* when the model was loaded */
+    struct pressure_place place;
     unsigned n_failed_steps;
     /* of the step that is being run, monotonic */
     int64_t slice_since_us, layer_since_us, layer_us;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "batch/host/figures.h"
 #include "batch/piece.h"
 #include "batch/worker/parts.h"
 
@@ -57,10 +58,9 @@ static int save_progress(struct worker *w, struct error *e)
 
 /* ---- Ends ------------------------------------------------------------------------------------- */
 
-static void fill_timing(struct running *r, const char *peak_json)
+static void fill_timing(struct running *r, const struct pressure_sample *now, const char *peak_json)
 {
-    struct machine_trouble now;
-    machine_trouble(&now);
+    const struct pressure_sample *before = &r->before;
     const struct engine_usage *u = &r->usage;
     r->end.timing = (struct queue_timing){
         .load_ms = r->load_ms,
@@ -72,9 +72,9 @@ static void fill_timing(struct running *r, const char *peak_json)
         .read_bytes = (int64_t)u->bytes_read,
         .expert_hits = (int64_t)u->expert_hits,
         .expert_misses = (int64_t)u->expert_misses,
-        .major_faults = now.major_faults - r->before.major_faults,
-        .pressure_some_us = now.pressure_some_us - r->before.pressure_some_us,
-        .pressure_full_us = now.pressure_full_us - r->before.pressure_full_us,
+        .major_faults = figure_since(before->major_faults, now->major_faults),
+        .pressure_some_us = figure_since(before->system.some_us, now->system.some_us),
+        .pressure_full_us = figure_since(before->system.full_us, now->system.full_us),
         .peak_json = str_of(peak_json),
     };
 }
@@ -135,14 +135,18 @@ static void log_end(const struct running *r, bool refused)
 
 static int save_ends(struct worker *w, struct error *e)
 {
+    struct pressure_sample now;
     char peaks[512];
     size_t n = 0;
-    print_peaks(w, peaks, sizeof(peaks));
     for (size_t i = 0; i < w->n_slots; i++) {
         struct running *r = &w->run[i];
         if (!r->used || !r->ended)
             continue;
-        fill_timing(r, peaks);
+        if (n == 0) {
+            print_peaks(w, peaks, sizeof(peaks));
+            pressure_read(&w->place, &now);
+        }
+        fill_timing(r, &now, peaks);
         w->ends[n] = r->end;
         w->of[n++] = r;
     }

@@ -102,6 +102,7 @@ static int begin(struct worker *w, struct error *e)
         rc = queue_watch_open(queue_path(w->queue), &w->watch, e);
     if (rc == 0)
         rc = keep_reserve(w, e);
+    pressure_find(w->o->root, &w->place);
     return rc;
 }
 

@@ -33,6 +33,7 @@
 #define WORKER_CACHE_BYTES (UINT64_C(64) << 20)
 
 struct worker_options {
+    const char *root; /* stands before every path of the machine: "", or a folder for tests */
     const char *model_path;
     const char *alias;     /* the model's name in answers; NULL: its file's */
     uint64_t memory_bytes; /* 0: from what is available */

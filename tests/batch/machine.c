@@ -193,7 +193,7 @@ TEST(machine_knows_its_own_group_of_memory)
     check_own(true, "root/sys/fs/cgroup/a/b", "/a/b");
     group2("a/b", "max\n", 7, 0);
     CHECK(cgroup_number("root/" V2 "a/b", "memory.max", "") == UINT64_MAX);
-    CHECK_INT(cgroup_number("root/" V2 "a/b", "memory.stat", "file "), 77);
+    CHECK_INT(cgroup_number("root/" V2 "a/b", "memory.stat", "file"), 77);
     /* Where both are there, the controller is the first version's. */
     snprintf(mounts, sizeof(mounts), "%s%s", first,
              "41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n");
