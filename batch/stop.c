@@ -1,9 +1,13 @@
 #include "batch/stop.h"
 
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+
+/* The wall clock may be set meanwhile: nobody sleeps until then, but looks again and again. */
+#define LOOK_NS 500000000
 
 /* timeout(1) and some shells send one order twice, to the process and to its group. */
 #define SAME_ORDER_US 300000
@@ -16,16 +20,35 @@ static void signal_set(sigset_t *set)
     sigaddset(set, SIGHUP);
 }
 
+/* The next signal; 0: none yet. */
+static int next_signal(const struct stop *s, const sigset_t *set)
+{
+    const struct timespec look = {.tv_nsec = LOOK_NS};
+    int number = 0;
+    if (s->until_us)
+        number = sigtimedwait(set, NULL, &look);
+    else if (sigwait(set, &number) != 0)
+        number = 0;
+    return number > 0 ? number : 0;
+}
+
+static void look_at_clock(struct stop *s)
+{
+    if (!s->until_us || clock_wall_us() < s->until_us || stop_asked(s))
+        return;
+    atomic_store(&s->since_us, clock_mono_us());
+    atomic_store(&s->over, true);
+}
+
 static void *wait_for_signals(void *arg)
 {
     struct stop *s = arg;
     sigset_t set;
     signal_set(&set);
     for (;;) {
-        int number = 0;
-        if (sigwait(&set, &number) != 0)
-            continue;
-        if (atomic_load(&s->signal) && stop_age_us(s) < SAME_ORDER_US)
+        const int number = next_signal(s, &set);
+        look_at_clock(s);
+        if (!number || (atomic_load(&s->signal) && stop_age_us(s) < SAME_ORDER_US))
             continue;
         if (atomic_load(&s->signal))
             _exit(128 + number);
@@ -37,7 +60,13 @@ static void *wait_for_signals(void *arg)
 
 int stop_open(struct stop *s, struct error *e)
 {
+    return stop_open_until(s, 0, e);
+}
+
+int stop_open_until(struct stop *s, int64_t until_us, struct error *e)
+{
     memset(s, 0, sizeof(*s));
+    s->until_us = until_us;
     sigset_t set;
     signal_set(&set);
     int sys = pthread_sigmask(SIG_BLOCK, &set, &s->before);
@@ -59,12 +88,17 @@ void stop_close(struct stop *s)
 
 bool stop_asked(const struct stop *s)
 {
-    return atomic_load(&s->signal) != 0 || atomic_load(&s->fenced);
+    return atomic_load(&s->signal) != 0 || atomic_load(&s->over) || atomic_load(&s->fenced);
 }
 
 int stop_signal(const struct stop *s)
 {
     return atomic_load(&s->signal);
+}
+
+bool stop_over(const struct stop *s)
+{
+    return atomic_load(&s->over);
 }
 
 void stop_fence(void *stop)
@@ -75,5 +109,6 @@ void stop_fence(void *stop)
 
 int64_t stop_age_us(const struct stop *s)
 {
-    return atomic_load(&s->signal) ? clock_mono_us() - atomic_load(&s->since_us) : 0;
+    const bool came = atomic_load(&s->signal) || atomic_load(&s->over);
+    return came ? clock_mono_us() - atomic_load(&s->since_us) : 0;
 }
