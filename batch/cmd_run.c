@@ -24,6 +24,8 @@ static struct worker_options worker_options(const struct options *o)
         .exact = option_on(o, OPTION_EXACT),
         .raw = option_on(o, OPTION_RAW),
         .match_model = option_on(o, OPTION_MATCH_MODEL),
+        .keep_loaded = option_on(o, OPTION_KEEP_LOADED),
+        .max_jobs = (uint64_t)option_int(o, OPTION_MAX_JOBS),
         .drain = option_on(o, OPTION_DRAIN),
         .lease_us = option_us(o, OPTION_LEASE),
         .report_us = option_us(o, OPTION_REPORT_EVERY),
@@ -32,10 +34,26 @@ static struct worker_options worker_options(const struct options *o)
     };
 }
 
+/* Those of the command line or, without any, that of the environment or the configuration file. */
+static int add_windows(const struct options *o, struct windows *ret, struct error *e)
+{
+    const char *text = option_item(o, OPTION_WORK_WINDOW, 0);
+    int rc = 0;
+    if (!text && option_given(o, OPTION_WORK_WINDOW))
+        rc = windows_add(ret, option_text(o, OPTION_WORK_WINDOW), e);
+    for (size_t i = 1; rc == 0 && text; i++) {
+        rc = windows_add(ret, text, e);
+        text = option_item(o, OPTION_WORK_WINDOW, i);
+    }
+    return rc ? error_wrap(e, "--window") : 0;
+}
+
 static int run(struct command_context *c, struct error *e)
 {
     struct worker_options o = worker_options(c->options);
-    int rc = model_path_check(o.model_path, e);
+    int rc = add_windows(c->options, &o.windows, e);
+    if (rc == 0)
+        rc = model_path_check(o.model_path, e);
     if (rc)
         return rc;
     if (o.raw && o.chat_format)
@@ -43,7 +61,7 @@ static int run(struct command_context *c, struct error *e)
     o.json = option_on(c->options, OPTION_JSON) ? c->out : NULL;
     struct stop stop = {0};
     struct queue *q = NULL;
-    rc = stop_open(&stop, e);
+    rc = stop_open_until(&stop, option_us(c->options, OPTION_UNTIL), e);
     if (rc == 0)
         rc = database_open(c->options, true, &q, e);
     if (rc == 0)
@@ -54,11 +72,13 @@ static int run(struct command_context *c, struct error *e)
 }
 
 static const enum option_id options[] = {
-    OPTION_MODEL, OPTION_MEMORY, OPTION_THREADS,      OPTION_CTX,           OPTION_SLOTS,
-    OPTION_CHUNK, OPTION_ISA,    OPTION_IO,           OPTION_EXPERT_POLICY, OPTION_LOOKAHEAD,
-    OPTION_EXACT, OPTION_RAW,    OPTION_CHAT_FORMAT,  OPTION_ALIAS,         OPTION_MATCH_MODEL,
-    OPTION_DRAIN, OPTION_LEASE,  OPTION_REPORT_EVERY, OPTION_SPACE_CHECK,   OPTION_SNAPSHOT_AFTER,
-    OPTION_JSON,  OPTION_NONE};
+    OPTION_MODEL,         OPTION_MEMORY,       OPTION_THREADS,     OPTION_CTX,
+    OPTION_SLOTS,         OPTION_CHUNK,        OPTION_ISA,         OPTION_IO,
+    OPTION_EXPERT_POLICY, OPTION_LOOKAHEAD,    OPTION_EXACT,       OPTION_RAW,
+    OPTION_CHAT_FORMAT,   OPTION_ALIAS,        OPTION_MATCH_MODEL, OPTION_DRAIN,
+    OPTION_LEASE,         OPTION_REPORT_EVERY, OPTION_SPACE_CHECK, OPTION_SNAPSHOT_AFTER,
+    OPTION_WORK_WINDOW,   OPTION_KEEP_LOADED,  OPTION_UNTIL,       OPTION_MAX_JOBS,
+    OPTION_JSON,          OPTION_NONE};
 
 const struct command command_run = {
     .name = "run",
@@ -71,13 +91,18 @@ const struct command command_run = {
         "goes on where this one was, in the middle of an answer too. SIGTERM and Ctrl-C finish\n"
         "the step if that takes at most 10 s (or --snapshot-after, if less), else the layer, save\n"
         "and end; a second one ends at once.\n\n"
+        "Outside of --window it waits: requests are given back with all they have, the model is\n"
+        "unloaded, and the next window goes on with them. --until ends the run as SIGTERM does,\n"
+        "--max-jobs after so many jobs, --drain as soon as nothing is left, in a window or not.\n\n"
         "Two layers of the model, its output matrix, a sequence's state and a few experts have to\n"
         "fit --memory; other layers are read for every step, other experts as routers pick them.\n"
         "'nocturne inspect --memory SIZE' shows the plan.\n\n"
-        "Exit status: 0 drained or stopped by SIGTERM, 1 drained with failures, 3 another worker\n"
-        "is there or took over, 4 the model does not fit, 75 paused with work left, 130 stopped\n"
-        "by Ctrl-C.",
-    .examples = "nocturne run -m model.gguf --memory 24G --drain\n"
-                "nocturne run -m model.gguf --slots 8",
+        "Exit status: 0 drained, --until or --max-jobs reached, or SIGTERM; 1 drained or\n"
+        "--max-jobs reached with failures, 3 another worker is there or took over, 4 the model\n"
+        "does not fit, 75 paused with work left, 130 stopped by Ctrl-C.",
+    .examples =
+        "nocturne run -m model.gguf --memory 24G --drain\n"
+        "nocturne run -m model.gguf --slots 8\n"
+        "nocturne run -m model.gguf --window 'mon-fri 22:00-07:00' --window 'sat,sun 00:00-24:00'",
     .run = run,
 };

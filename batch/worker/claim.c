@@ -262,12 +262,13 @@ static bool may_claim(const struct worker *w)
 /* Takes them all before anything else can fail: they are running in the queue and belong here. */
 int worker_claim(struct worker *w, struct error *e)
 {
-    if (!may_claim(w))
+    const uint64_t most = MIN_OF((uint64_t)(w->n_slots - w->n_used), worker_jobs_left(w));
+    if (most == 0 || !may_claim(w))
         return 0;
     struct queue_claims claims = {0};
     uint64_t left = ledger_limit(w->ledger) - ledger_total(w->ledger);
     queue_worker_room(w->row, (size_t)MIN_OF(left / READING_COST, (uint64_t)CLAIM_MAX_BYTES));
-    int rc = queue_claim(w->row, w->n_slots - w->n_used, &claims, e);
+    int rc = queue_claim(w->row, (size_t)most, &claims, e);
     for (size_t i = 0; i < claims.n && rc == 0; i++)
         rc = take(w, &claims.item[i], e);
     w->offer |= claims.n > 0;

@@ -30,8 +30,10 @@ static int64_t rest_us(struct worker *w)
 static bool interrupted(void *context)
 {
     struct worker *w = context;
-    if (w->loading || atomic_load(&w->stop->fenced))
-        return stop_asked(w->stop);
+    if (w->loading)
+        return stop_asked(w->stop) || worker_window_closed(w);
+    if (atomic_load(&w->stop->fenced))
+        return true;
     const int64_t left_us = rest_us(w);
     if (!stop_asked(w->stop))
         return w->layer_since_us - w->slice_since_us > SLICE_US;
@@ -202,12 +204,19 @@ int worker_load(struct worker *w, struct error *e)
     w->loading = true;
     int rc = engine_open(&w->engine, &o, e);
     w->loading = false;
+    if (rc == -ERROR_INTERRUPTED && !stop_asked(w->stop)) {
+        report_say(&w->report, LOG_INFO, "the window closed before the model was loaded");
+        error_clear(e);
+        w->next_look_us = 0;
+        return 0;
+    }
     if (rc)
         return rc;
     engine_describe(w->engine, &w->info);
     struct engine_counters counters;
     engine_counters(w->engine, &counters);
     w->load_ms = (int64_t)counters.load_ms;
+    w->load_us = (int64_t)(counters.load_ms * 1000);
     rc = allocate_slots(w, w->info.slots, e);
     if (rc)
         return rc;

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/compiler.h"
 #include "batch/worker/parts.h"
 
@@ -29,7 +30,9 @@ static int obey(struct worker *w, enum gate_stand stand, struct error *e)
 {
     if (!w->engine || stand < GATE_HOLD)
         return 0;
+    w->leaving_us = clock_mono_us();
     int rc = w->n_used ? worker_give_back(w, e) : 0;
+    w->leaving_us = 0;
     if (rc == 0 && stand == GATE_SHUT)
         worker_unload(w);
     return rc;

@@ -10,6 +10,7 @@
 #define BATCH_WORKER_GATE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/error.h"
 
@@ -24,8 +25,9 @@ enum gate_stand {
 
 struct gate_view {
     enum gate_stand stand;
-    bool lasting;  /* nothing opens it but a person: a drain ends here, with 75 */
-    char why[256]; /* "paused; 'nocturne resume' goes on"; said when it comes to hold */
+    bool lasting;     /* nothing opens it but a person: a drain ends here, with 75 */
+    int64_t opens_us; /* wall time at which it opens; 0: nobody knows */
+    char why[256];    /* "paused; 'nocturne resume' goes on"; said when it comes to hold */
 };
 
 /* Asks them all and obeys. Says what holds whenever that changes. */

@@ -1,7 +1,8 @@
 /*
  * The worker's insides, shared by its files: worker.c (the loop), gate.c (may it work), engine.c (open
  * and close), claim.c, event.c, save.c, look.c (the queue: pauses, cancellations, drained?), space.c,
- * snapshot.c (what a stop keeps in files), record.c (what people read about it afterwards).
+ * snapshot.c (what a stop keeps in files), record.c (what people read about it afterwards), night.c
+ * (windows, how many jobs).
  *
  * A `struct running` is one claimed job from its claim until the queue has its end:
  *
@@ -74,7 +75,10 @@ struct worker {
     bool paused;           /* the queue, when it was last looked at */
     struct gate_view gate; /* what holds */
     bool fresh;            /* scanned since anything changed and since worker_idle last judged */
+    int64_t leaving_us;    /* monotonic: since then all is given back for a gate; 0: it is not */
+    uint64_t n_ended;      /* jobs that are done or have failed */
     int64_t load_ms;       /* to be shared out among the first jobs */
+    int64_t load_us;       /* the last load took; 0: there was none */
     struct machine_reads reads; /* when the model was loaded */
     struct pressure_place place;
     unsigned n_failed_steps;
@@ -95,6 +99,12 @@ int worker_register(struct worker *w, struct error *e); /* plan, row and beat */
 int worker_load(struct worker *w, struct error *e);
 void worker_unload(struct worker *w);
 void worker_tell(struct worker *w, const char *state); /* status for `nocturne status` */
+
+/* night.c */
+bool worker_window_closed(const struct worker *w);
+/* --max-jobs: how many may be claimed yet; whether that was all. */
+uint64_t worker_jobs_left(const struct worker *w);
+bool worker_jobs_over(const struct worker *w);
 
 /* claim.c */
 int worker_claim(struct worker *w, struct error *e);

@@ -105,6 +105,7 @@ static void count_end(struct worker *w, const struct running *r)
     struct report *p = &w->report;
     p->sequences_ms += (double)r->end.timing.decode_ms;
     p->sequences_tokens += (uint64_t)r->end.timing.decode_tokens;
+    w->n_ended += r->end.kind == QUEUE_END_DONE || r->end.kind == QUEUE_END_FAILED;
     switch (r->end.kind) {
     case QUEUE_END_DONE:
         p->n_done++;

@@ -1,5 +1,5 @@
 /*
- * What a stop keeps of running requests: files beside the database, <database>-snapshots/<job>.
+ * What a stop or a gate that closes keeps of running requests: files beside the database, <database>-snapshots/<job>.
  *
  * The engine says whose state a file is and refuses any other, so nothing here can give a wrong token:
  * a file that is missing, old or damaged only means that the request computes again.
@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "batch/worker/parts.h"
 
@@ -44,9 +45,10 @@ static bool worth_keeping(const struct worker *w, uint64_t bytes, uint32_t n_tok
 {
     const int64_t again_us = compute_us(w, n_tokens);
     const int64_t write_us = (int64_t)(bytes / BYTES_PER_US);
+    const int64_t gate_us = w->leaving_us ? clock_mono_us() - w->leaving_us : 0;
     uint64_t space = 0;
     return again_us >= w->o->snapshot_after_us && again_us > 2 * write_us &&
-           stop_age_us(w->stop) + write_us < PATIENCE_US &&
+           MAX_OF(stop_age_us(w->stop), gate_us) + write_us < PATIENCE_US &&
            file_space(queue_path(w->queue), &space, NULL) == 0 && bytes < space / 2;
 }
 

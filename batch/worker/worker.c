@@ -37,10 +37,15 @@ static int turn(struct worker *w, bool *ret_end, struct error *e)
     const enum gate_stand stand = w->gate.stand;
     if (stand >= GATE_HOLD && w->gate.lasting && w->o->drain && worker_work_left(w))
         return error_set(e, ERROR_PAUSED, "the queue is paused with work left; 'nocturne resume'");
+    *ret_end = worker_jobs_over(w);
+    if (*ret_end)
+        return 0;
     if (stand >= GATE_HOLD || (stand == GATE_FINISH && !w->n_used))
         return worker_idle(w, ret_end, e);
     if (!w->engine)
         rc = worker_load(w, e);
+    if (!w->engine)
+        return rc; /* abandoned: a gate has closed meanwhile */
     if (rc == 0)
         rc = worker_claim(w, e);
     if (rc == 0)
@@ -119,10 +124,14 @@ static void finish_step(struct worker *w)
 /* Gives everything back, as far as that is still possible; `rc` is how the work ended. */
 static void end(struct worker *w, int rc)
 {
-    const char *reason = stop_signal(w->stop) ? "stopped" : rc < 0 ? "failed" : "drained";
+    const char *reason = stop_signal(w->stop)  ? "stopped"
+                         : stop_over(w->stop)  ? "window over"
+                         : rc < 0              ? "failed"
+                         : worker_jobs_over(w) ? "enough jobs"
+                                               : "drained";
     bool fenced = atomic_load(&w->stop->fenced);
     if (w->engine && !fenced) {
-        if (stop_signal(w->stop)) {
+        if (stop_asked(w->stop)) {
             (void)queue_worker_stopping(w->row, str_of(reason), NULL);
             finish_step(w);
         }
@@ -148,6 +157,11 @@ static int status_of(struct worker *w, int rc, struct error *e)
         report_say(&w->report, LOG_INFO, "stopped by %s; the next run goes on from here",
                    number == SIGINT ? "Ctrl-C" : "a signal");
         return number == SIGINT ? EXIT_SIGINT : 0;
+    }
+    if (stop_over(w->stop) && (rc == 0 || rc == -ERROR_INTERRUPTED)) {
+        report_say(&w->report, LOG_INFO,
+                   "the time of --until has come; the next run goes on from here");
+        return 0;
     }
     return rc ? rc : w->report.n_failed ? EXIT_SOME_FAILED : 0;
 }

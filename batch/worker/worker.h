@@ -24,6 +24,7 @@
 
 #include "base/error.h"
 #include "batch/stop.h"
+#include "batch/window.h"
 #include "queue/queue.h"
 
 /*
@@ -44,6 +45,9 @@ struct worker_options {
     bool raw;         /* messages' contents as plain text */
     bool match_model; /* refuse requests that name another model */
     bool drain;       /* stop when nothing is left */
+    struct windows windows;
+    bool keep_loaded;  /* outside of them */
+    uint64_t max_jobs; /* stop when so many have ended; 0: no */
     int64_t lease_us, report_us, space_check_us;
     int64_t snapshot_after_us; /* a stop keeps what took longer than this to compute */
     struct output *json;       /* the end's figures go there, too; NULL: no */

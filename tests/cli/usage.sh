@@ -3,7 +3,11 @@ t nocturne --version
 t nocturne statsu
 t nocturne help nonsense
 t nocturne status --jsno
-t nocturne run --window 22:00-07:00
+t nocturne run --no-such-thing 22:00-07:00
+t nocturne run -m model.gguf --window 22:00
+t nocturne run -m model.gguf --window 'mon-fri,sat'
+t nocturne run -m model.gguf --until noon
+t nocturne run -m model.gguf --max-jobs 0
 t nocturne run
 t nocturne run -m model.gguf --io mmap
 t nocturne run -m model.gguf --expert-policy fifo
