@@ -1,7 +1,12 @@
 #include <string.h>
 
+#include "base/log.h"
+#include "base/str.h"
 #include "batch/command.h"
 #include "batch/database.h"
+#include "batch/host/confine.h"
+#include "batch/host/machine.h"
+#include "batch/host/scope.h"
 #include "batch/model_options.h"
 #include "batch/worker/worker.h"
 
@@ -48,6 +53,38 @@ static int add_windows(const struct options *o, struct windows *ret, struct erro
     return rc ? error_wrap(e, "--window") : 0;
 }
 
+/* What a limit is made for has to be known before; and once there is one, it is asked no more. */
+static int decide_budget(struct worker_options *o, struct error *e)
+{
+    char ignored[MACHINE_WARNING_BYTES], take[24];
+    struct machine_budget budget;
+    if (o->memory_bytes) /* the warning is the worker's to give */
+        return machine_check_budget("", o->memory_bytes, ignored, e);
+    int rc = machine_budget("", &budget, e);
+    if (rc)
+        return rc;
+    o->memory_bytes = budget.bytes;
+    if (log_enabled(LOG_INFO))
+        message("memory budget %s: %s", str_format_size(budget.bytes, take), budget.from);
+    return 0;
+}
+
+/* Starts the program again where the limit is a scope of systemd: nothing may be open yet. */
+static int confine(const struct options *options, struct worker_options *o, struct confine *ret,
+                   struct error *e)
+{
+    const char *word = option_text(options, OPTION_CONFINE);
+    const bool entered = scope_entered(&o->memory_bytes);
+    if (strcmp(word, "off") == 0)
+        return 0;
+    int rc = decide_budget(o, e);
+    if (rc == 0)
+        rc = confine_enter(ret, "", strcmp(word, "require") == 0, o->memory_bytes, entered, e);
+    if (rc == 0 && log_enabled(ret->limited ? LOG_INFO : LOG_WARN))
+        message("%s", ret->says);
+    return rc;
+}
+
 static int run(struct command_context *c, struct error *e)
 {
     struct worker_options o = worker_options(c->options);
@@ -61,13 +98,17 @@ static int run(struct command_context *c, struct error *e)
     o.json = option_on(c->options, OPTION_JSON) ? c->out : NULL;
     struct stop stop = {0};
     struct queue *q = NULL;
-    rc = stop_open_until(&stop, option_us(c->options, OPTION_UNTIL), e);
+    struct confine limit = {0};
+    rc = confine(c->options, &o, &limit, e);
+    if (rc == 0)
+        rc = stop_open_until(&stop, option_us(c->options, OPTION_UNTIL), e);
     if (rc == 0)
         rc = database_open(c->options, true, &q, e);
     if (rc == 0)
         rc = worker_run(&o, q, &stop, e);
     queue_close(q);
     stop_close(&stop);
+    confine_leave(&limit);
     return rc;
 }
 
@@ -78,7 +119,7 @@ static const enum option_id options[] = {
     OPTION_CHAT_FORMAT,   OPTION_ALIAS,        OPTION_MATCH_MODEL, OPTION_DRAIN,
     OPTION_LEASE,         OPTION_REPORT_EVERY, OPTION_SPACE_CHECK, OPTION_SNAPSHOT_AFTER,
     OPTION_WORK_WINDOW,   OPTION_KEEP_LOADED,  OPTION_UNTIL,       OPTION_MAX_JOBS,
-    OPTION_JSON,          OPTION_NONE};
+    OPTION_CONFINE,       OPTION_JSON,         OPTION_NONE};
 
 const struct command command_run = {
     .name = "run",
@@ -97,6 +138,8 @@ const struct command command_run = {
         "Two layers of the model, its output matrix, a sequence's state and a few experts have to\n"
         "fit --memory; other layers are read for every step, other experts as routers pick them.\n"
         "'nocturne inspect --memory SIZE' shows the plan.\n\n"
+        "Behind --memory the kernel is told a limit a twentieth above it: by a scope of systemd,\n"
+        "or a control group of its own; where neither can be had, that is said.\n\n"
         "Exit status: 0 drained, --until or --max-jobs reached, or SIGTERM; 1 drained or\n"
         "--max-jobs reached with failures, 3 another worker is there or took over, 4 the model\n"
         "does not fit, 75 paused with work left, 130 stopped by Ctrl-C.",

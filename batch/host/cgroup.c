@@ -52,7 +52,7 @@ static uint64_t number_in(const char *folder, const char *file, const char *key)
     return n < 0 ? NO_LIMIT : (uint64_t)n;
 }
 
-static bool has_word(const char *folder, const char *file, const char *word)
+bool cgroup_has_word(const char *folder, const char *file, const char *word)
 {
     const size_t n = strlen(word);
     bool found = false;
@@ -230,7 +230,7 @@ bool cgroup_own(const char *root, struct cgroup_place *ret)
                                strcmp(ret->name, "/") == 0 ? "" : ret->name);
         found = n < (int)sizeof(ret->folder) &&
                 (!ret->unified || number_in(ret->folder, v->usage, "") < NO_LIMIT ||
-                 has_word(ret->folder, "cgroup.controllers", "memory"));
+                 cgroup_has_word(ret->folder, "cgroup.controllers", "memory"));
     }
     own_close(&o);
     return found;
@@ -240,6 +240,12 @@ uint64_t cgroup_number(const char *folder, const char *file, const char *key)
 {
     const uint64_t n = number_in(folder, file, key);
     return n < NO_LIMIT ? n : UINT64_MAX;
+}
+
+uint64_t cgroup_kills(const char *folder)
+{
+    const uint64_t second = number_in(folder, "memory.events", "oom_kill ");
+    return second < NO_LIMIT ? second : known(number_in(folder, "memory.oom_control", "oom_kill "));
 }
 
 void cgroup_memory(const char *root, struct cgroup_memory *ret)

@@ -26,6 +26,10 @@ bool cgroup_own(const char *root, struct cgroup_place *ret);
  * there is none, or it says that nothing limits.
  */
 uint64_t cgroup_number(const char *folder, const char *file, const char *key);
+/* Whether a file of a group has that word, between spaces. */
+bool cgroup_has_word(const char *folder, const char *file, const char *word);
+/* Processes of that group (second version: and of groups below) that were killed for lack of memory. */
+uint64_t cgroup_kills(const char *folder);
 
 /* Of all limits the one that leaves least. */
 struct cgroup_memory {
