@@ -248,6 +248,8 @@ struct engine_usage {
     /* this sequence's share of what its steps needed, by rows */
     uint64_t bytes_read; /* from disk */
     uint64_t expert_hits, expert_misses;
+    /* of these three, up to the first new token */
+    uint64_t prefill_bytes_read, prefill_expert_hits, prefill_expert_misses;
     double read_ms, read_wait_ms; /* reads were under way; the step stood waiting for some */
 };
 

@@ -123,6 +123,12 @@ static void put_x_timing(struct buf *out, const struct job_answer *a)
     buf_printf(out, "\"bytes_read\":%llu,\"expert_hits\":%llu,\"expert_misses\":%llu,",
                (unsigned long long)a->usage.bytes_read, (unsigned long long)a->usage.expert_hits,
                (unsigned long long)a->usage.expert_misses);
+    buf_printf(out,
+               "\"prefill_bytes_read\":%llu,\"prefill_expert_hits\":%llu,"
+               "\"prefill_expert_misses\":%llu,",
+               (unsigned long long)a->usage.prefill_bytes_read,
+               (unsigned long long)a->usage.prefill_expert_hits,
+               (unsigned long long)a->usage.prefill_expert_misses);
     put_ms(out, "read_ms", a->usage.read_ms);
     put_ms(out, "read_wait_ms", a->usage.read_wait_ms);
     buf_printf(out, "\"peak_bytes\":%llu},", (unsigned long long)t->peak_bytes);
@@ -141,6 +147,8 @@ int job_answer_json(struct buf *out, const struct job_kind *kind, const struct j
     put_usage(out, &a->usage);
     put_timings(out, &a->usage);
     put_x_timing(out, a);
+    if (a->tokens_sha256.len > 0)
+        put_text(out, "x_tokens_sha256", a->tokens_sha256);
     buf_printf(out, "\"x_seed\":%llu}", (unsigned long long)a->seed);
     return buf_check(out, "answer", e);
 }

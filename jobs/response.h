@@ -27,10 +27,11 @@ struct job_timing {
 };
 
 struct job_answer {
-    struct str id;          /* the request's UUID as text */
-    int64_t created_s;      /* Unix seconds */
-    struct str model;       /* what ran */
-    struct str fingerprint; /* engine_info.fingerprint */
+    struct str id;            /* the request's UUID as text */
+    int64_t created_s;        /* Unix seconds */
+    struct str model;         /* what ran */
+    struct str fingerprint;   /* engine_info.fingerprint */
+    struct str tokens_sha256; /* hex, of the ids written as 32 bits each; empty: not shown */
     struct str text;
     struct str reasoning; /* what it thought; shown when any token was spent on it */
     bool in_thought;      /* it ended before the answer began */
@@ -51,7 +52,7 @@ const char *job_answer_empty(const struct job_answer *a);
 /*
  * Appends the chat.completion or text_completion object. Beside OpenAI's keys: `timings` as
  * llama.cpp gives them (of this attempt: prompt_n counts resumed tokens too, predicted_n does not),
- * `x_timing`, `x_seed`, and in the choice `reasoning_content` in the message, `x_finish_detail`, and
+ * `x_timing`, `x_tokens_sha256`, `x_seed`, and in the choice `reasoning_content` in the message, `x_finish_detail`, and
  * `empty_answer` where job_answer_empty has a word.
  */
 int job_answer_json(struct buf *out, const struct job_kind *kind, const struct job_answer *a,

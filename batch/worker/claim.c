@@ -197,6 +197,9 @@ static int prepare(struct worker *w, struct running *r, struct error *e)
     q->submitted_us = c->created_us;
     q->resume = (const int32_t *)(const void *)r->resume.ptr;
     q->n_resume = r->resume.len / sizeof(int32_t);
+    sha256_init(&r->ids);
+    if (r->resume.len > 0)
+        sha256_add(&r->ids, r->resume.ptr, r->resume.len);
     r->kind = r->request.kind;
     r->seed = q->sampling.seed;
     r->prepared = true;

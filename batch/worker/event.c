@@ -70,9 +70,13 @@ int worker_fail(struct worker *w, struct running *r, const struct error *failure
 static int finish(struct worker *w, struct running *r, const struct engine_event *event,
                   struct error *e)
 {
-    char id[37];
+    char id[37], ids_hex[65];
+    uint8_t ids[32];
+    sha256_end(&r->ids, ids);
+    sha256_hex(ids, ids_hex);
     struct job_answer answer = {
         .id = str_of(database_id_text(r->claim->request, id)),
+        .tokens_sha256 = str_of(ids_hex),
         .created_s = clock_wall_us() / 1000000,
         .model = str_of(w->model),
         .fingerprint = str_of(w->info.fingerprint),
@@ -104,6 +108,7 @@ static int take_token(struct worker *w, struct running *r, const struct engine_e
                       struct error *e)
 {
     buf_append(&r->tokens, &event->token, sizeof(event->token));
+    sha256_add(&r->ids, &event->token, sizeof(event->token));
     buf_append_str(&r->text, event->text);
     if (!r->begun)
         w->next_save_us = 0; /* the first of an attempt is saved at once */

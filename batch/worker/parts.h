@@ -19,6 +19,7 @@
 #include <cjson/cJSON.h>
 
 #include "base/ledger.h"
+#include "base/sha256.h"
 #include "batch/host/machine.h"
 #include "batch/host/pressure.h"
 #include "batch/report.h"
@@ -43,6 +44,7 @@ struct running {
     struct buf prompt; /* with raw: the contents joined */
     struct buf resume; /* int32_t tokens of earlier attempts */
     struct buf tokens; /* int32_t, not yet saved */
+    struct sha256 ids; /* of every token of the answer, those of earlier attempts first */
     struct buf text;   /* of them */
     struct buf piece;  /* both as saved */
     struct buf json;   /* of the end */

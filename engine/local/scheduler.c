@@ -242,8 +242,10 @@ static void choose(struct engine *en, struct sequence *s, const float *logits)
         s->state = SEQUENCE_FAILED;
         return;
     }
-    if (s->first_us == 0)
+    if (s->first_us == 0) {
         s->first_us = clock_mono_us();
+        s->first_reads = s->reads;
+    }
     events_push(&en->events, &(struct event){.kind = ENGINE_EVENT_TOKEN,
                                              .s = s,
                                              .token = token,
@@ -287,9 +289,9 @@ static void share_reads(struct engine *en, uint32_t n_rows)
     for (uint32_t i = 0; i < en->n_running; i++) {
         struct sequence *s = en->running[i];
         const double share = (double)s->n_rows / n_rows;
-        s->bytes_read += (now->bytes_read - before.bytes_read) * s->n_rows / n_rows;
-        s->expert_hits += (now->expert_hits - before.expert_hits) * s->n_rows / n_rows;
-        s->expert_misses += (now->expert_misses - before.expert_misses) * s->n_rows / n_rows;
+        s->reads.bytes += (now->bytes_read - before.bytes_read) * s->n_rows / n_rows;
+        s->reads.expert_hits += (now->expert_hits - before.expert_hits) * s->n_rows / n_rows;
+        s->reads.expert_misses += (now->expert_misses - before.expert_misses) * s->n_rows / n_rows;
         s->read_ms += (now->expert_busy_ms - before.expert_busy_ms) * share;
         s->read_wait_ms += (now->expert_wait_ms - before.expert_wait_ms + now->layers_wait_ms -
                             before.layers_wait_ms) *

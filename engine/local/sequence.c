@@ -155,14 +155,18 @@ void sequence_usage(const struct sequence *s, struct engine_usage *ret)
 {
     const int64_t until = s->finished_us ? s->finished_us : clock_mono_us();
     const int64_t first = s->first_us ? s->first_us : until;
+    const struct sequence_reads *prefill = s->first_us ? &s->first_reads : &s->reads;
     *ret = (struct engine_usage){.prompt_tokens = s->n_prompt,
                                  .completion_tokens = sequence_answered(s),
                                  .reasoning_tokens = s->reasoning.n_tokens,
                                  .resumed_tokens = s->n_resumed,
                                  .restored_tokens = s->n_restored,
-                                 .bytes_read = s->bytes_read,
-                                 .expert_hits = s->expert_hits,
-                                 .expert_misses = s->expert_misses,
+                                 .bytes_read = s->reads.bytes,
+                                 .expert_hits = s->reads.expert_hits,
+                                 .expert_misses = s->reads.expert_misses,
+                                 .prefill_bytes_read = prefill->bytes,
+                                 .prefill_expert_hits = prefill->expert_hits,
+                                 .prefill_expert_misses = prefill->expert_misses,
                                  .read_ms = s->read_ms,
                                  .read_wait_ms = s->read_wait_ms,
                                  .prefill_ms = (double)(first - s->admitted_us) / US_PER_MS,

@@ -61,7 +61,9 @@ struct sequence {
     size_t n_thought_shown;
     enum engine_finish finish;
     enum engine_finish_detail detail;
-    uint64_t bytes_read, expert_hits, expert_misses; /* its share of its steps' */
+    struct sequence_reads {
+        uint64_t bytes, expert_hits, expert_misses;
+    } reads, first_reads; /* its share of its steps'; of them, up to the first new token */
     double read_ms, read_wait_ms;
     int64_t admitted_us;
     int64_t first_us; /* when the first new token was there; 0: not yet */

@@ -3,11 +3,13 @@ slow_model
 export NOCTURNE_MODEL=model.gguf NOCTURNE_MEMORY=256M NOCTURNE_LEASE=2s
 prompts() { nocturne submit -q --seed 5 --temperature 0.9 --max-tokens 200 -p one -p two -p three -p four; }
 answers() { nocturne export --format jsonl | cksum; }
+ids() { nocturne export | grep -o '"x_tokens_sha256":"[0-9a-f]*"' | cksum; }
 
 export NOCTURNE_DB=calm.db
 prompts > id
 nocturne run --drain --raw 2> .err || cat .err
 calm=$(answers)
+calm_ids=$(ids)
 
 export NOCTURNE_DB=rough.db
 prompts > id
@@ -23,6 +25,7 @@ for signal in KILL TERM KILL INT; do
 done
 nocturne run --drain --raw --slots 3 --chunk 1 2> .err || cat .err
 [ "$(answers)" = "$calm" ] && echo 'the same answers'
+[ "$(ids)" = "$calm_ids" ] && echo 'the same tokens'
 nocturne list --state done | wc -l
 
 echo '--- one worker at a time'

@@ -15,6 +15,7 @@ static struct job_answer sample(void)
         .created_s = 1767225600,
         .model = str_of("smol"),
         .fingerprint = str_of("abc"),
+        .tokens_sha256 = str_of("0a1b"),
         .text = str_of("Hi \"you\"\n"),
         .seed = 42,
         .finish = ENGINE_FINISH_LENGTH,
@@ -27,6 +28,9 @@ static struct job_answer sample(void)
                   .bytes_read = 99,
                   .expert_hits = 6,
                   .expert_misses = 7,
+                  .prefill_bytes_read = 90,
+                  .prefill_expert_hits = 4,
+                  .prefill_expert_misses = 5,
                   .read_ms = 9,
                   .read_wait_ms = 5},
         .timing = {.queued_ms = 3, .load_ms = 4, .attempts = 2, .peak_bytes = 77},
@@ -46,8 +50,9 @@ static struct job_answer sample(void)
     "\"predicted_ms\":8.000,\"predicted_per_token_ms\":2.000,\"predicted_per_second\":500.000},"   \
     "\"x_timing\":{\"queued_ms\":3,\"load_ms\":4,\"attempts\":2,\"prefill_ms\":22.000,"            \
     "\"decode_ms\":8.000,\"resumed_tokens\":1,\"restored_tokens\":0,\"bytes_read\":99,"            \
-    "\"expert_hits\":6,\"expert_misses\":7,\"read_ms\":9.000,\"read_wait_ms\":5.000,"              \
-    "\"peak_bytes\":77},\"x_seed\":42}"
+    "\"expert_hits\":6,\"expert_misses\":7,\"prefill_bytes_read\":90,\"prefill_expert_hits\":4,"   \
+    "\"prefill_expert_misses\":5,\"read_ms\":9.000,\"read_wait_ms\":5.000,\"peak_bytes\":77},"     \
+    "\"x_tokens_sha256\":\"0a1b\",\"x_seed\":42}"
 
 TEST(response_chat_object_is_exact)
 {
