@@ -71,6 +71,11 @@ struct engine_options {
     /* Told of every read of experts, in order, by the thread that calls engine_poll or engine_score. */
     void (*reading)(void *context, const struct engine_read *r);
     void *reading_context;
+    /*
+     * Counts reads of experts and of layers as they come back, from the threads that read: what a watchdog
+     * looks at while a layer waits for a slow disk. NULL: nobody wants to know.
+     */
+    _Atomic uint64_t *n_reads;
 };
 
 int engine_open(struct engine **ret, const struct engine_options *o, struct error *e);

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -38,6 +39,7 @@ struct expert_store {
     const void *check_context;
     void (*reading)(void *context, const struct expert_read *r);
     void *reading_context;
+    _Atomic uint64_t *n_reads;
 
     pthread_mutex_t lock; /* of all below and of the slots' states */
     pthread_cond_t done;  /* a slot is whole, or has failed */
@@ -162,6 +164,8 @@ static bool take_read(void *context, struct io_read *ret)
 static void came_back(struct expert_store *s, const struct io_read *r)
 {
     s->counters.bytes_read += file_direct_span(r->offset, r->bytes);
+    if (s->n_reads)
+        atomic_fetch_add(s->n_reads, 1);
     if (r->tag & TAG_GUESS)
         s->n_guessing--;
     else
@@ -495,6 +499,7 @@ int experts_open(struct expert_store **ret, const struct expert_store_options *o
         set_spare(s);
         s->reading = o->reading;
         s->reading_context = o->reading_context;
+        s->n_reads = o->n_reads;
         rc = open_files(s, o, e);
     }
     if (rc == 0)

@@ -75,6 +75,8 @@ struct expert_store_options {
     /* Told of each read as it is asked for, by the thread of the visits. NULL: nobody wants to know. */
     void (*reading)(void *context, const struct expert_read *r);
     void *reading_context;
+    _Atomic uint64_t
+        *n_reads; /* counts those that came back, from the threads that read; NULL: no */
 };
 
 struct expert_store;

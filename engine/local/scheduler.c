@@ -65,7 +65,8 @@ static int open_experts(struct engine *en, struct error *e)
                                             .lookahead = en->o.lookahead,
                                             .policy = en->expert_policy,
                                             .reading = en->o.reading ? tell_read : NULL,
-                                            .reading_context = en};
+                                            .reading_context = en,
+                                            .n_reads = en->o.n_reads};
     return model_experts_open(&en->model, &o, &en->experts, e);
 }
 
@@ -93,7 +94,7 @@ int scheduler_open(struct engine *en, struct error *e)
     o.visited = en->trace ? visits_add : NULL;
     o.visited_context = en;
     if (rc == 0)
-        rc = trunk_open(&en->trunk, &en->model, en->ledger, e);
+        rc = trunk_open(&en->trunk, &en->model, en->ledger, en->o.n_reads, e);
     o.trunk = en->trunk;
     if (rc == 0)
         rc = forward_new(&en->forward, &o, e);

@@ -79,6 +79,7 @@ int model_experts_open(const struct model *m, const struct model_experts_options
                                            .lookahead = from->lookahead,
                                            .reading = from->reading,
                                            .reading_context = from->reading_context,
+                                           .n_reads = from->n_reads,
                                            .paths = paths,
                                            .n_shards = n_shards,
                                            .layers = m->experts,

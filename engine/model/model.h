@@ -167,6 +167,7 @@ struct model_experts_options {
     bool lookahead;
     void (*reading)(void *context, const struct expert_read *r); /* as the store's */
     void *reading_context;
+    _Atomic uint64_t *n_reads; /* as the store's */
 };
 /* A store over them; *ret NULL: the model has none. */
 int model_experts_open(const struct model *m, const struct model_experts_options *o,

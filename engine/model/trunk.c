@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -46,6 +47,7 @@ struct trunk {
     uint32_t first, n_streamed; /* layers */
     struct file *files;         /* [n_shards] */
     uint32_t *failures;         /* [n_shards] */
+    _Atomic uint64_t *n_reads;  /* the opener's */
     uint32_t n_shards;
 
     pthread_mutex_t lock; /* of all below */
@@ -209,6 +211,8 @@ static void finish_piece(struct trunk *t, const struct piece *piece, int rc, str
 {
     struct place *p = piece->place;
     t->counters.bytes_read += file_direct_span(piece->offset, piece->bytes);
+    if (t->n_reads)
+        atomic_fetch_add(t->n_reads, 1);
     if (rc != 0)
         note_failure(p, piece->shard, e);
     if (--p->n_inflight > 0)
@@ -349,7 +353,8 @@ static int start_readers(struct trunk *t, struct error *e)
     return 0;
 }
 
-int trunk_open(struct trunk **ret, const struct model *m, struct ledger *l, struct error *e)
+int trunk_open(struct trunk **ret, const struct model *m, struct ledger *l,
+               _Atomic uint64_t *n_reads, struct error *e)
 {
     *ret = NULL;
     if (m->n_streamed == 0)
@@ -359,6 +364,7 @@ int trunk_open(struct trunk **ret, const struct model *m, struct ledger *l, stru
         return error_set(e, ERROR_NOMEM, "streamed layers: no memory for their directory");
     t->m = m;
     t->ledger = l;
+    t->n_reads = n_reads;
     t->first = m->hp.n_layers - m->n_streamed;
     t->n_streamed = m->n_streamed;
     t->block_bytes = (size_t)trunk_ring_bytes(m, m->n_streamed);

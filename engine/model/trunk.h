@@ -38,8 +38,12 @@ uint32_t trunk_choose_streamed(const struct model *m, uint64_t bytes);
 
 struct trunk;
 
-/* Over a loaded model, and begins to read. *ret NULL: every layer stays. */
-int trunk_open(struct trunk **ret, const struct model *m, struct ledger *l, struct error *e);
+/*
+ * Over a loaded model, and begins to read. *ret NULL: every layer stays. n_reads counts reads as they come
+ * back, from the threads that read; NULL: nobody wants to know.
+ */
+int trunk_open(struct trunk **ret, const struct model *m, struct ledger *l,
+               _Atomic uint64_t *n_reads, struct error *e);
 void trunk_close(struct trunk *t); /* NULL is fine */
 
 /*

@@ -284,7 +284,10 @@ TEST_WAYS(experts_of_a_file_that_was_cut_are_refused)
 TEST_WAYS(experts_count_the_bytes_they_read)
 {
     write_files();
-    struct kit kit = open_store(way, 2 * N_EXPERTS);
+    _Atomic uint64_t came_back = 0;
+    struct expert_store_options o = store_options(way, 2 * N_EXPERTS);
+    o.n_reads = &came_back;
+    struct kit kit = open_store_with(o);
     struct error e = {0};
     struct expert_counters c;
     uint64_t want = 0, n_reads = 0;
@@ -304,6 +307,7 @@ TEST_WAYS(experts_count_the_bytes_they_read)
     experts_counters(kit.store, &c);
     CHECK_INT(c.bytes_read, want);
     CHECK_INT(c.reads, n_reads);
+    CHECK_INT(came_back, n_reads);
     CHECK(c.busy_us > 0);
     close_store(&kit);
 }

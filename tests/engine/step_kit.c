@@ -74,7 +74,7 @@ void step_kit_open(struct step_kit *k, const char *path, const struct step_kit_o
     read_experts(k);
     if (o->change)
         o->change(&k->model);
-    CHECK_OK(trunk_open(&k->trunk, &k->model, k->ledger, &e), &e);
+    CHECK_OK(trunk_open(&k->trunk, &k->model, k->ledger, NULL, &e), &e);
     CHECK_OK(kernels_pick(o->isa, &kernels, &e), &e);
     const struct kv_shape shape = model_kv_shape(&k->model, !o->isa);
     CHECK_OK(kv_pool_new(&k->kv, k->ledger, &shape, 2 * kv_sequence_bytes(&shape, o->positions), 2,

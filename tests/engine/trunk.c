@@ -228,6 +228,27 @@ TEST(trunk_goes_on_from_any_layer)
     mem_free(want);
 }
 
+TEST(trunk_counts_reads_as_they_come_back)
+{
+    char path[4096];
+    struct step_kit k;
+    struct error e = {0};
+    struct trunk *t = NULL;
+    _Atomic uint64_t came_back = 0;
+    step_kit_model("llama", archs[0].arguments, path);
+    open_kit(&k, path, 4);
+    CHECK_OK(trunk_open(&t, &k.model, k.ledger, &came_back, &e), &e);
+    const uint64_t ahead = bytes_of_layers(&k, 2, 2);
+    CHECK_INT(settled_bytes(t, ahead), ahead);
+    trunk_close(t);
+    uint32_t n = 0;
+    for (uint32_t il = 2; il < 4; il++)
+        n += k.model.parts[il].n;
+    CHECK(n > 0);
+    CHECK_INT(came_back, n); /* small ones, each in one piece */
+    step_kit_close(&k);
+}
+
 TEST(trunk_survives_every_failing_allocation)
 {
     char path[4096];
@@ -241,7 +262,7 @@ TEST(trunk_survives_every_failing_allocation)
         struct trunk *t = NULL;
         CHECK(n < 100);
         mem_fail_after(n);
-        rc = trunk_open(&t, &k.model, k.ledger, &e);
+        rc = trunk_open(&t, &k.model, k.ledger, NULL, &e);
         mem_fail_after(0);
         CHECK(rc == 0 || rc == -ERROR_NOMEM);
         trunk_close(t);
