@@ -97,7 +97,7 @@ BATCH_LIB_OBJ := $(filter-out $(B)/batch/main.o,$(call obj,$(BATCH_SRC)))
 TOOLS := $(patsubst tools/%.c,$(B)/tools/%,$(TOOL_SRC))
 BENCHES := $(patsubst bench/%.c,$(B)/bench/%,$(BENCH_SRC))
 
-.PHONY: all help demo test test-long test-aarch64 cli-test asan ubsan tsan lint fuzz bench bench-peer bench-kernels bench-replay eval-peer install clean deps tests tools benches fuzzers
+.PHONY: all help demo test test-long test-aarch64 cli-test vm-test asan ubsan tsan lint fuzz bench bench-peer bench-kernels bench-replay eval-peer install clean deps tests tools benches fuzzers
 all: $(if $(CROSS),$(B)/nocturne,build/nocturne) ## build the portable release binary, build/nocturne [ARCH=aarch64: build/aarch64/nocturne]
 
 build/nocturne: $(B)/nocturne
@@ -173,6 +173,11 @@ asan ubsan tsan: deps ## the tests under a sanitizer [T=substring]
 cli-test: deps ## command-line transcripts (tests/cli)
 	@$(MAKE) --no-print-directory $(B)/nocturne $(TOOLS)
 	sh tests/cli/run.sh $(T)
+
+vm-test: deps ## control groups v2 and pressure for real, in an emulated machine (tests/vm) [T=substring] [VERBOSE=1]
+	@sh tools/install-deps.sh vm || :
+	@$(MAKE) --no-print-directory tests
+	@VERBOSE=$(VERBOSE) sh tests/vm/cgroup.sh $(T)
 
 demo: deps ## the main job on real input: build, fetch a small model, summarise examples/ [MODEL=file.gguf]
 	@$(MAKE) --no-print-directory all

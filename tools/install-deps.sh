@@ -1,5 +1,5 @@
 #!/bin/sh
-# Usage: install-deps.sh [build] [demo] [lint] [aarch64]
+# Usage: install-deps.sh [build] [demo] [lint] [aarch64] [vm]
 #
 # Installs the distribution's packages that are missing, and nothing else; asks for nothing when all
 # are there. Without a group: build, which is what `make` and `make test` need.
@@ -7,6 +7,7 @@
 #   lint   what `make lint` and `make fuzz` need
 #   aarch64  what `make ARCH=aarch64` and `make test-aarch64` need on another machine: the cross
 #            compiler, an emulator, and the libraries of that architecture beside the machine's own
+#   vm     what `make vm-test` needs: an emulated machine and what its disk is made with
 # NO_INSTALL=1 forbids installing: what is missing is named and the exit status is 1.
 set -eu
 
@@ -42,14 +43,19 @@ aarch64 libpcre2-dev:arm64    libpcre2-dev:arm64
 aarch64 libmd-dev:arm64       libmd-dev:arm64
 aarch64 libcurl4-openssl-dev:arm64 libcurl4-openssl-dev:arm64
 aarch64 liburing-dev:arm64    liburing-dev:arm64
+vm      qemu-system-x86       qemu-system-x86
+vm      busybox-static        busybox-static
+vm      binutils              binutils
+vm      cpio                  cpio
+vm      e2fsprogs             e2fsprogs
 '
 
 [ $# -gt 0 ] || set -- build
 for group; do
     case $group in
-    build | demo | lint | aarch64) ;;
+    build | demo | lint | aarch64 | vm) ;;
     *)
-        echo "install-deps.sh: unknown group '$group' (build, demo, lint, aarch64)" >&2
+        echo "install-deps.sh: unknown group '$group' (build, demo, lint, aarch64, vm)" >&2
         exit 2
         ;;
     esac

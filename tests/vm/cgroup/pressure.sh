@@ -1,0 +1,16 @@
+# A neighbour in the group that takes its page cache makes for pressure; what an attempt suffered is recorded.
+make_group squeezed 200M
+grep -q total= $groups/squeezed/memory.pressure || fail 'the kernel tells no pressure of groups'
+grep -q total= /proc/pressure/memory || fail 'the kernel tells no pressure'
+nocturne submit -q --max-tokens 12 -p 'one two three' >id
+within squeezed nocturne run -m /vm/experts.gguf --raw --drain --memory 160M --slots 1 2>said &
+worker=$!
+until_true grep -q loaded said
+within squeezed sh -c 'while cat /vm/experts.gguf; do :; done >/dev/null' &
+neighbour=$!
+wait $worker || { cat said && fail 'it did not get through'; }
+kill $neighbour
+cat said $groups/squeezed/memory.pressure $groups/squeezed/memory.events
+nocturne show "$(nocturne list --json | sed -nE 's/.*"id":[[:space:]]*"([^"]*)".*/\1/p' | head -n 1)" --json >shown
+grep pressure shown
+[ "$(value_of shown pressure_some_us)" -gt 0 ] || fail 'no pressure was recorded'

@@ -1,0 +1,64 @@
+# What every case in the emulated machine may use. A command that fails ends the case, unless it is asked about.
+
+groups=/sys/fs/cgroup
+
+fail() {
+    echo "$*"
+    exit 1
+}
+
+skip() {
+    echo "$*"
+    exit 77
+}
+
+# An empty group with that limit.
+make_group() { # NAME LIMIT
+    mkdir "$groups/$1"
+    echo "$2" >"$groups/$1/memory.max"
+}
+
+# Runs a command in a group.
+within() { # NAME COMMAND...
+    group=$1
+    shift
+    sh -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$groups/$group" "$@"
+}
+
+# A figure of a group's file: the only one, or the one behind a word.
+figure() { # GROUP FILE [WORD]
+    if [ $# = 2 ]; then
+        cat "$groups/$1/$2"
+    else
+        awk -v w="$3" '$1 == w { print $2 }' "$groups/$1/$2"
+    fi
+}
+
+# Whether a file has such a line; else shows the file.
+says() { # FILE PATTERN
+    grep -Eq -- "$2" "$1" || { echo "$1 does not say '$2':" && cat "$1" && exit 1; }
+}
+
+# Waits until a command succeeds, thirty seconds at most.
+until_true() {
+    set +x
+    tries=0
+    until "$@" >/dev/null 2>&1; do
+        tries=$((tries + 1))
+        [ "$tries" -lt 300 ] || fail "never: $*"
+        sleep 0.1
+    done
+    set -x
+}
+
+# What was answered, without what differs from run to run; there must be some of it.
+answers() {
+    nocturne export --format jsonl >exported
+    sed -E 's/"[a-z_]*id":"[^"]*",?//g' exported
+    grep -q '"text":"..' exported || fail 'nothing was answered'
+}
+
+# A figure of an object that a command printed for programs.
+value_of() { # FILE NAME
+    sed -nE "s/.*\"$2\":[[:space:]]*(-?[0-9.]+).*/\\1/p" "$1" | head -n 1
+}
