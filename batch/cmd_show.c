@@ -42,7 +42,7 @@ static cJSON *attempt_json(const struct queue_attempt_info *a)
     };
     cJSON *o = cJSON_CreateObject();
     for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
-        cJSON_AddNumberToObject(o, numbers[i].name, (double)numbers[i].value);
+        view_add_count(o, numbers[i].name, numbers[i].value);
     view_add_time(o, "claimed_at", a->claimed_us);
     view_add_time(o, "ended_at", a->ended_us);
     cJSON_AddItemToObject(o, "end", a->end ? cJSON_CreateString(a->end) : cJSON_CreateNull());
@@ -108,6 +108,31 @@ static void print_reads(struct output *out, const struct queue_timing *t)
                100 * (double)t->expert_hits / wanted);
 }
 
+/* What the attempt suffered, with nothing said of what did not happen or is unknown. */
+static void print_trouble(struct output *out, const struct queue_timing *t)
+{
+    const struct {
+        double value;
+        int digits;
+        const char *text;
+    } rows[] = {
+        {(double)t->pressure_full_us / 1e6, 3, "s in which the whole machine waited for memory"},
+        {(double)t->major_faults, 0, "major faults"},
+        {(double)t->refaults, 0, "pages read again"},
+        {(double)t->throttled_us / 1e6, 3, "s of processor time withheld"},
+        {(double)t->limit_hits, 0, "times at the limit of the control group"},
+    };
+    const char *between = "             ";
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        if (rows[i].value <= 0)
+            continue;
+        output_put(out, "%s%.*f %s", between, rows[i].digits, rows[i].value, rows[i].text);
+        between = ", ";
+    }
+    if (*between == ',')
+        output_put(out, "\n");
+}
+
 static void print_attempt(struct output *out, const struct queue_attempt_info *a)
 {
     const struct queue_timing *t = &a->timing;
@@ -123,6 +148,7 @@ static void print_attempt(struct output *out, const struct queue_attempt_info *a
     }
     if (t->expert_misses)
         print_reads(out, t);
+    print_trouble(out, t);
     cJSON *error = a->error_json ? view_parse(a->error_json) : NULL;
     const char *text = view_error_text(error);
     if (text)

@@ -227,15 +227,6 @@ void report_summary(struct report *r)
                    (unsigned long long)r->failures[most], r->example[most]);
 }
 
-/* null: nobody knows. */
-static void add_count(cJSON *o, const char *name, int64_t n)
-{
-    if (n < 0)
-        cJSON_AddNullToObject(o, name);
-    else
-        cJSON_AddNumberToObject(o, name, (double)n);
-}
-
 cJSON *report_json(const struct report *r)
 {
     const struct {
@@ -268,7 +259,7 @@ cJSON *report_json(const struct report *r)
     cJSON *o = cJSON_CreateObject();
     for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
         cJSON_AddNumberToObject(o, numbers[i].name, numbers[i].value);
-    add_count(o, "process_read_bytes", r->process_read_bytes);
-    add_count(o, "group_read_bytes", r->group_read_bytes);
+    view_add_count(o, "process_read_bytes", r->process_read_bytes);
+    view_add_count(o, "group_read_bytes", r->group_read_bytes);
     return o;
 }

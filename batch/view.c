@@ -28,6 +28,14 @@ void view_add_time(cJSON *o, const char *name, int64_t wall_us)
         cJSON_AddNullToObject(o, name);
 }
 
+void view_add_count(cJSON *o, const char *name, int64_t n)
+{
+    if (n < 0)
+        cJSON_AddNullToObject(o, name);
+    else
+        cJSON_AddNumberToObject(o, name, (double)n);
+}
+
 const char *view_time(int64_t wall_us, char out[32])
 {
     time_t at = (time_t)(wall_us / 1000000);

@@ -15,6 +15,8 @@ cJSON *view_batch(const struct queue_batch *b);
 cJSON *view_request(const struct queue_request *r);
 /* Adds an ISO time, or null for 0. */
 void view_add_time(cJSON *o, const char *name, int64_t wall_us);
+/* null for less than 0, which is what nobody knows. */
+void view_add_count(cJSON *o, const char *name, int64_t n);
 /* "2026-11-30 22:00:00" in local time; "-" for 0. */
 const char *view_time(int64_t wall_us, char out[32]);
 /* What to show as the state of a request: "held (not before)". */

@@ -261,6 +261,7 @@ struct queue_timing {
     int64_t resumed_tokens;
     int64_t read_bytes;
     int64_t expert_hits, expert_misses;
+    /* from here on -1: the kernel does not tell */
     int64_t major_faults;
     int64_t pressure_some_us, pressure_full_us;
     /* of its control group: pages that came back after reclaim, waits for processor time, events of

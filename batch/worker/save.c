@@ -75,6 +75,10 @@ static void fill_timing(struct running *r, const struct pressure_sample *now, co
         .major_faults = figure_since(before->major_faults, now->major_faults),
         .pressure_some_us = figure_since(before->system.some_us, now->system.some_us),
         .pressure_full_us = figure_since(before->system.full_us, now->system.full_us),
+        .refaults = figure_since(before->refaults, now->refaults),
+        .throttled_us = figure_since(before->throttled_us, now->throttled_us),
+        .limit_hits = figure_since(before->limit_hits, now->limit_hits),
+        .peak_resident_bytes = now->resident_peak_bytes,
         .peak_json = str_of(peak_json),
     };
 }
