@@ -10,6 +10,15 @@
 #include "batch/model_options.h"
 #include "batch/worker/worker.h"
 
+static enum guard_gpu gpu_policy(const char *text)
+{
+    if (!text)
+        return GUARD_GPU_AUTO;
+    return strcmp(text, "wait") == 0    ? GUARD_GPU_WAIT
+           : strcmp(text, "pause") == 0 ? GUARD_GPU_PAUSE
+                                        : GUARD_GPU_IGNORE;
+}
+
 static struct worker_options worker_options(const struct options *o)
 {
     return (struct worker_options){
@@ -32,6 +41,10 @@ static struct worker_options worker_options(const struct options *o)
         .keep_loaded = option_on(o, OPTION_KEEP_LOADED),
         .max_jobs = (uint64_t)option_int(o, OPTION_MAX_JOBS),
         .drain = option_on(o, OPTION_DRAIN),
+        .gpu_busy = gpu_policy(option_text(o, OPTION_GPU_BUSY)),
+        .gpu_busy_after_us = option_us(o, OPTION_GPU_BUSY_AFTER),
+        .gpu_free_after_us = option_us(o, OPTION_GPU_FREE_AFTER),
+        .memory_ignore = strcmp(option_text(o, OPTION_MEMORY_BUSY), "ignore") == 0,
         .lease_us = option_us(o, OPTION_LEASE),
         .report_us = option_us(o, OPTION_REPORT_EVERY),
         .space_check_us = option_us(o, OPTION_SPACE_CHECK),
@@ -112,14 +125,37 @@ static int run(struct command_context *c, struct error *e)
     return rc;
 }
 
-static const enum option_id options[] = {
-    OPTION_MODEL,         OPTION_MEMORY,       OPTION_THREADS,     OPTION_CTX,
-    OPTION_SLOTS,         OPTION_CHUNK,        OPTION_ISA,         OPTION_IO,
-    OPTION_EXPERT_POLICY, OPTION_LOOKAHEAD,    OPTION_EXACT,       OPTION_RAW,
-    OPTION_CHAT_FORMAT,   OPTION_ALIAS,        OPTION_MATCH_MODEL, OPTION_DRAIN,
-    OPTION_LEASE,         OPTION_REPORT_EVERY, OPTION_SPACE_CHECK, OPTION_SNAPSHOT_AFTER,
-    OPTION_WORK_WINDOW,   OPTION_KEEP_LOADED,  OPTION_UNTIL,       OPTION_MAX_JOBS,
-    OPTION_CONFINE,       OPTION_JSON,         OPTION_NONE};
+static const enum option_id options[] = {OPTION_MODEL,
+                                         OPTION_MEMORY,
+                                         OPTION_THREADS,
+                                         OPTION_CTX,
+                                         OPTION_SLOTS,
+                                         OPTION_CHUNK,
+                                         OPTION_ISA,
+                                         OPTION_IO,
+                                         OPTION_EXPERT_POLICY,
+                                         OPTION_LOOKAHEAD,
+                                         OPTION_EXACT,
+                                         OPTION_RAW,
+                                         OPTION_CHAT_FORMAT,
+                                         OPTION_ALIAS,
+                                         OPTION_MATCH_MODEL,
+                                         OPTION_DRAIN,
+                                         OPTION_LEASE,
+                                         OPTION_REPORT_EVERY,
+                                         OPTION_SPACE_CHECK,
+                                         OPTION_SNAPSHOT_AFTER,
+                                         OPTION_WORK_WINDOW,
+                                         OPTION_KEEP_LOADED,
+                                         OPTION_UNTIL,
+                                         OPTION_MAX_JOBS,
+                                         OPTION_CONFINE,
+                                         OPTION_GPU_BUSY,
+                                         OPTION_GPU_BUSY_AFTER,
+                                         OPTION_GPU_FREE_AFTER,
+                                         OPTION_MEMORY_BUSY,
+                                         OPTION_JSON,
+                                         OPTION_NONE};
 
 const struct command command_run = {
     .name = "run",
@@ -140,6 +176,10 @@ const struct command command_run = {
         "'nocturne inspect --memory SIZE' shows the plan.\n\n"
         "Behind --memory the kernel is told a limit a twentieth above it: by a scope of systemd,\n"
         "or a control group of its own; where neither can be had, that is said.\n\n"
+        "It stands back by itself: while a GPU that shares the machine's memory is used by others\n"
+        "(--gpu-busy), and before loading while memory is short (--memory-busy). It says who is "
+        "in\n"
+        "the way, and goes on by itself.\n\n"
         "Exit status: 0 drained, --until or --max-jobs reached, or SIGTERM; 1 drained or\n"
         "--max-jobs reached with failures, 3 another worker is there or took over, 4 the model\n"
         "does not fit, 75 paused with work left, 130 stopped by Ctrl-C.",

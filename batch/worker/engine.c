@@ -125,6 +125,7 @@ int worker_register(struct worker *w, struct error *e)
         .lease_ms = (int)(w->o->lease_us / 1000),
         .beat_ms = (int)MAX_OF(w->o->lease_us / 6000, 1),
     };
+    w->planned_bytes = p.total_bytes;
     (void)machine_available(&o.available_bytes, NULL);
     rc = queue_worker_open(w->queue, &o, stop_watching, w, &w->row, e);
     if (rc)

@@ -2,7 +2,7 @@
  * The worker's insides, shared by its files: worker.c (the loop), gate.c (may it work), engine.c (open
  * and close), claim.c, event.c, save.c, look.c (the queue: pauses, cancellations, drained?), space.c,
  * snapshot.c (what a stop keeps in files), record.c (what people read about it afterwards), night.c
- * (windows, how many jobs).
+ * (windows, how many jobs), guard.c (a GPU that others use, missing memory).
  *
  * A `struct running` is one claimed job from its claim until the queue has its end:
  *
@@ -24,6 +24,7 @@
 #include "batch/host/pressure.h"
 #include "batch/report.h"
 #include "batch/worker/gate.h"
+#include "batch/worker/guard.h"
 #include "batch/worker/worker.h"
 #include "engine/engine.h"
 #include "jobs/request.h"
@@ -76,11 +77,13 @@ struct worker {
     bool full;             /* the disk; see space.c */
     bool paused;           /* the queue, when it was last looked at */
     struct gate_view gate; /* what holds */
-    bool fresh;            /* scanned since anything changed and since worker_idle last judged */
-    int64_t leaving_us;    /* monotonic: since then all is given back for a gate; 0: it is not */
-    uint64_t n_ended;      /* jobs that are done or have failed */
-    int64_t load_ms;       /* to be shared out among the first jobs */
-    int64_t load_us;       /* the last load took; 0: there was none */
+    struct guard guard;
+    uint64_t planned_bytes; /* what the plan takes in all */
+    bool fresh;             /* scanned since anything changed and since worker_idle last judged */
+    int64_t leaving_us;     /* monotonic: since then all is given back for a gate; 0: it is not */
+    uint64_t n_ended;       /* jobs that are done or have failed */
+    int64_t load_ms;        /* to be shared out among the first jobs */
+    int64_t load_us;        /* the last load took; 0: there was none */
     struct machine_reads reads; /* when the model was loaded */
     struct pressure_place place;
     unsigned n_failed_steps;

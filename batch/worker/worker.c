@@ -108,6 +108,8 @@ static int begin(struct worker *w, struct error *e)
     if (rc == 0)
         rc = keep_reserve(w, e);
     pressure_find(w->o->root, &w->place);
+    if (rc == 0)
+        worker_guard_warn(w);
     return rc;
 }
 
@@ -142,6 +144,7 @@ static void end(struct worker *w, int rc)
             worker_drop(w, &w->run[i]);
     }
     worker_unload(w);
+    worker_guard_close(w);
     queue_worker_close(w->row, str_of(reason));
     queue_watch_close(w->watch);
     ledger_free(w->ledger);

@@ -33,6 +33,14 @@
  */
 #define WORKER_CACHE_BYTES (UINT64_C(64) << 20)
 
+/* What to do while another process uses a GPU. */
+enum guard_gpu {
+    GUARD_GPU_AUTO, /* wait where the GPU's memory is the machine's, else ignore */
+    GUARD_GPU_WAIT,
+    GUARD_GPU_PAUSE, /* pause the queue: a person resumes it */
+    GUARD_GPU_IGNORE,
+};
+
 struct worker_options {
     const char *root; /* stands before every path of the machine: "", or a folder for tests */
     const char *model_path;
@@ -48,6 +56,10 @@ struct worker_options {
     struct windows windows;
     bool keep_loaded;  /* outside of them */
     uint64_t max_jobs; /* stop when so many have ended; 0: no */
+    enum guard_gpu gpu_busy;
+    int64_t gpu_busy_after_us,
+        gpu_free_after_us; /* how long a stranger must have been there, or not */
+    bool memory_ignore;    /* load although the plan does not fit what is available */
     int64_t lease_us, report_us, space_check_us;
     int64_t snapshot_after_us; /* a stop keeps what took longer than this to compute */
     struct output *json;       /* the end's figures go there, too; NULL: no */
