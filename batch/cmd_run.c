@@ -1,4 +1,5 @@
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/str.h"
@@ -98,6 +99,19 @@ static int confine(const struct options *options, struct worker_options *o, stru
     return rc;
 }
 
+/* What the service manager expects of this process; 0: nothing. */
+static int64_t watchdog_us(const struct options *o)
+{
+    const char *usec = options_environment(o, "WATCHDOG_USEC");
+    const char *pid = options_environment(o, "WATCHDOG_PID");
+    int64_t us = 0, of = getpid();
+    if (usec && str_parse_int(usec, 0, INT64_MAX, &us, NULL) != 0)
+        us = 0;
+    if (pid && (str_parse_int(pid, 0, INT64_MAX, &of, NULL) != 0 || of != getpid()))
+        us = 0;
+    return us;
+}
+
 static int run(struct command_context *c, struct error *e)
 {
     struct worker_options o = worker_options(c->options);
@@ -108,6 +122,8 @@ static int run(struct command_context *c, struct error *e)
         return rc;
     if (o.raw && o.chat_format)
         return error_set(e, ERROR_USAGE, "--raw and --chat-format exclude each other");
+    o.notify_socket = options_environment(c->options, "NOTIFY_SOCKET");
+    o.watchdog_us = watchdog_us(c->options);
     o.json = option_on(c->options, OPTION_JSON) ? c->out : NULL;
     struct stop stop = {0};
     struct queue *q = NULL;

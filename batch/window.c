@@ -122,6 +122,27 @@ int windows_add(struct windows *w, const char *text, struct error *e)
     return days ? bad_part(part, "names days without hours; 'sat,sun 00:00-24:00' has both", e) : 0;
 }
 
+void windows_print(const struct windows *w, char *out, size_t size)
+{
+    static const char *const days[] = {"sun,", "mon,", "tue,", "wed,", "thu,", "fri,", "sat,"};
+    size_t n = 0;
+    out[0] = '\0';
+    for (size_t i = 0; i < w->n; i++) {
+        const struct window *x = &w->of[i];
+        char names[ARRAY_LEN(days) * 4 + 1] = "";
+        size_t used = 0;
+        for (size_t d = 0; d < ARRAY_LEN(days) && x->days != EVERY_DAY; d++)
+            used += (size_t)snprintf(names + used, sizeof(names) - used, "%s",
+                                     x->days & 1u << d ? days[d] : "");
+        if (used > 0)
+            names[used - 1] = ' '; /* where the last comma is */
+        const int end = x->end_min > DAY_MIN ? x->end_min - DAY_MIN : x->end_min;
+        n += (size_t)snprintf(out + n, n < size ? size - n : 0, "%s%s%02d:%02d-%02d:%02d",
+                              i ? "," : "", names, x->begin_min / 60, x->begin_min % 60, end / 60,
+                              end % 60);
+    }
+}
+
 /* ---- The clock -------------------------------------------------------------------------------- */
 
 /* How far the local clock is ahead of UTC then. */

@@ -39,6 +39,10 @@ struct windows {
 /* Adds what the text says; ERROR_USAGE names the part that makes no sense. */
 int windows_add(struct windows *w, const char *text, struct error *e);
 
+/* So that windows_add reads the same; days are named one by one. */
+#define WINDOWS_TEXT_BYTES (WINDOWS_MAX * 48)
+void windows_print(const struct windows *w, char *out, size_t size);
+
 struct window_view {
     bool inside;
     int64_t change_us; /* wall time: when it closes, or when the next one opens; or WINDOW_NEVER */

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/program.h"
 #include "batch/probe.h"
+#include "batch/view.h"
 #include "batch/worker/parts.h"
 
 /* A long step is suspended this often, to save, to look about and to tell how far it is; and goes on. */
@@ -30,6 +31,7 @@ static int64_t rest_us(struct worker *w)
 static bool interrupted(void *context)
 {
     struct worker *w = context;
+    worker_moved(w); /* a layer, or bytes of the load */
     if (w->loading)
         return stop_asked(w->stop) || worker_window_closed(w);
     if (atomic_load(&w->stop->fenced))
@@ -50,7 +52,11 @@ static bool stop_watching(void *context)
 static void loading(void *context, uint64_t done_bytes, uint64_t total_bytes)
 {
     struct worker *w = context;
+    const int percent = total_bytes ? (int)(100 * done_bytes / total_bytes) : 100;
     report_loading(&w->report, done_bytes, total_bytes);
+    if (percent != w->told_percent)
+        notify_send(&w->notify, "STATUS=loading model %d %%", percent);
+    w->told_percent = percent;
 }
 
 static struct engine_options engine_options(struct worker *w, bool headers_only)
@@ -73,7 +79,8 @@ static struct engine_options engine_options(struct worker *w, bool headers_only)
                                    .interrupted = interrupted,
                                    .interrupted_context = w,
                                    .loading = loading,
-                                   .loading_context = w};
+                                   .loading_context = w,
+                                   .n_reads = &w->moved};
 }
 
 int worker_budget(const struct worker_options *o, struct report *r, uint64_t *ret, struct error *e)
@@ -203,6 +210,7 @@ int worker_load(struct worker *w, struct error *e)
     struct engine_options o = engine_options(w, false);
     worker_tell(w, "loading");
     w->loading = true;
+    worker_stay_awake(w);
     int rc = engine_open(&w->engine, &o, e);
     w->loading = false;
     if (rc == -ERROR_INTERRUPTED && !stop_asked(w->stop)) {
@@ -277,13 +285,20 @@ void worker_unload(struct worker *w)
 /* Only for people to see: a failure is none. */
 void worker_tell(struct worker *w, const char *state)
 {
+    char windows[WINDOWS_TEXT_BYTES];
     cJSON *o = cJSON_CreateObject();
     cJSON_AddStringToObject(o, "state", state);
     cJSON_AddStringToObject(o, "model", w->model);
     cJSON_AddNumberToObject(o, "slots", (double)w->n_slots);
+    view_add_time(o, "opens_at", w->gate.opens_us);
+    if (w->o->windows.n) {
+        windows_print(&w->o->windows, windows, sizeof(windows));
+        cJSON_AddStringToObject(o, "windows", windows);
+    }
     char *text = cJSON_PrintUnformatted(o);
     if (text && w->row)
         (void)queue_worker_status(w->row, str_of(text), NULL);
     cJSON_free(text);
     cJSON_Delete(o);
+    notify_send(&w->notify, "STATUS=%s", state);
 }

@@ -169,6 +169,7 @@ int worker_step(struct worker *w, struct error *e)
     struct error why = {0};
     w->slice_since_us = w->layer_since_us = clock_mono_us();
     int n = engine_poll(w->engine, &event, &why);
+    worker_moved(w);
     if (n == -ERROR_INTERRUPTED)
         return 0; /* suspended: the next call goes on, or a stop keeps it */
     if (n < 0)

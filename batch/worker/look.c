@@ -81,12 +81,16 @@ int worker_look(struct worker *w, struct error *e)
         return 0;
     w->next_look_us = now_us + LOOK_EVERY_US;
     int rc = look_at_queue(w, e);
-    return rc ? rc : worker_gates(w, e);
+    if (rc == 0)
+        rc = worker_gates(w, e);
+    worker_stay_awake(w);
+    return rc;
 }
 
 int worker_idle(struct worker *w, bool *ret_drained, struct error *e)
 {
     *ret_drained = false;
+    worker_moved(w);
     if (!w->fresh) {
         clock_sleep_us(IDLE_SLEEP_US);
         return 0;
@@ -127,8 +131,12 @@ int worker_report(struct worker *w, struct error *e)
         snprintf(more, sizeof(more), ", %u tokens at layer %u of %u", step.n_rows, step.layer,
                  step.n_layers);
     int rc = queue_status(w->queue, NULL, &s, e);
-    if (rc == 0)
+    if (rc == 0) {
         report_progress(&w->report, &s.counts, (unsigned)w->n_used, more);
+        notify_send(&w->notify, "STATUS=working: %llu of %llu finished, %u running%s",
+                    (unsigned long long)(s.counts.total - view_unfinished(&s.counts)),
+                    (unsigned long long)s.counts.total, (unsigned)w->n_used, more);
+    }
     queue_status_release(&s);
     return rc;
 }

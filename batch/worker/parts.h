@@ -1,8 +1,13 @@
 /*
- * The worker's insides, shared by its files: worker.c (the loop), gate.c (may it work), engine.c (open
- * and close), claim.c, event.c, save.c, look.c (the queue: pauses, cancellations, drained?), space.c,
- * snapshot.c (what a stop keeps in files), record.c (what people read about it afterwards), night.c
- * (windows, how many jobs), guard.c (a GPU that others use, missing memory).
+ * The worker's insides, shared by its files:
+ *
+ *   worker.c    the loop                          look.c      the queue: pauses, cancellations, drained?
+ *   gate.c      may it work                       space.c     a disk that is full
+ *   engine.c    open and close                    snapshot.c  what a stop keeps in files
+ *   claim.c     from the queue into the engine    record.c    what people read about it afterwards
+ *   event.c     what the engine says              night.c     windows, how many jobs
+ *   save.c      what is kept of it                guard.c     a GPU that others use, missing memory
+ *   service.c   what the machine hears of it
  *
  * A `struct running` is one claimed job from its claim until the queue has its end:
  *
@@ -20,8 +25,11 @@
 
 #include "base/ledger.h"
 #include "base/sha256.h"
+#include "batch/host/inhibit.h"
 #include "batch/host/machine.h"
+#include "batch/host/notify.h"
 #include "batch/host/pressure.h"
+#include "batch/host/watchdog.h"
 #include "batch/report.h"
 #include "batch/worker/gate.h"
 #include "batch/worker/guard.h"
@@ -71,7 +79,13 @@ struct worker {
     struct engine_forecast forecast;
     bool uncertain; /* not everything stays in memory: the forecast is worth telling */
     struct report report;
-    char model[256]; /* its name in answers */
+    struct notify notify;
+    struct watchdog watchdog;
+    _Atomic uint64_t moved; /* counts whatever is progress, for the watchdog; any thread */
+    struct inhibit inhibit;
+    int64_t worked_us; /* monotonic: when there was last something to stay awake for */
+    int told_percent;  /* of the load */
+    char model[256];   /* its name in answers */
     bool loading;
     bool offer;            /* a sequence has left: offer again what was refused room */
     bool full;             /* the disk; see space.c */
@@ -110,6 +124,12 @@ bool worker_window_closed(const struct worker *w);
 /* --max-jobs: how many may be claimed yet; whether that was all. */
 uint64_t worker_jobs_left(const struct worker *w);
 bool worker_jobs_over(const struct worker *w);
+
+/* service.c */
+int worker_service_open(struct worker *w, struct error *e);
+void worker_service_close(struct worker *w);
+void worker_moved(struct worker *w);      /* something has: the watchdog may be told */
+void worker_stay_awake(struct worker *w); /* while there is work, and not longer */
 
 /* claim.c */
 int worker_claim(struct worker *w, struct error *e);

@@ -13,6 +13,7 @@
 int worker_absorb(struct worker *w, int rc, struct error *e)
 {
     if (rc == -ERROR_BUSY) {
+        worker_moved(w); /* waiting for somebody else's transaction is no fault of this process */
         report_say(&w->report, LOG_WARN, "the database is busy, trying again: %s",
                    e ? e->text : "");
         error_clear(e);
@@ -51,6 +52,7 @@ static int has_room(struct worker *w, bool *ret, struct error *e)
 int worker_wait_for_space(struct worker *w, struct error *e)
 {
     while (w->full && !stop_asked(w->stop)) {
+        worker_moved(w);
         if (clock_mono_us() < w->next_space_us) {
             clock_sleep_us(STOP_POLL_US);
             continue;

@@ -98,11 +98,15 @@ static int begin(struct worker *w, struct error *e)
 {
     uint64_t budget = 0;
     name_model(w);
-    int rc = worker_budget(w->o, &w->report, &budget, e);
+    int rc = worker_service_open(w, e);
+    if (rc == 0)
+        rc = worker_budget(w->o, &w->report, &budget, e);
     if (rc == 0)
         rc = ledger_new(&w->ledger, budget, e);
     if (rc == 0)
         rc = worker_register(w, e);
+    if (rc == 0)
+        notify_send(&w->notify, "READY=1\nSTATUS=the queue is open");
     if (rc == 0)
         rc = queue_watch_open(queue_path(w->queue), &w->watch, e);
     if (rc == 0)
@@ -132,6 +136,7 @@ static void end(struct worker *w, int rc)
                          : worker_jobs_over(w) ? "enough jobs"
                                                : "drained";
     bool fenced = atomic_load(&w->stop->fenced);
+    notify_send(&w->notify, "STOPPING=1\nSTATUS=%s", reason);
     if (w->engine && !fenced) {
         if (stop_asked(w->stop)) {
             (void)queue_worker_stopping(w->row, str_of(reason), NULL);
@@ -147,6 +152,7 @@ static void end(struct worker *w, int rc)
     worker_guard_close(w);
     queue_worker_close(w->row, str_of(reason));
     queue_watch_close(w->watch);
+    worker_service_close(w);
     ledger_free(w->ledger);
 }
 
@@ -186,6 +192,7 @@ int worker_run(const struct worker_options *o, struct queue *q, struct stop *sto
     w->o = o;
     w->queue = q;
     w->stop = stop;
+    w->notify = NOTIFY_NOBODY;
     report_init(&w->report, o->report_us);
     int rc = begin(w, e);
     if (rc == 0)

@@ -62,6 +62,8 @@ struct worker_options {
     bool memory_ignore;    /* load although the plan does not fit what is available */
     int64_t lease_us, report_us, space_check_us;
     int64_t snapshot_after_us; /* a stop keeps what took longer than this to compute */
+    const char *notify_socket; /* of the service manager; NULL: there is none */
+    int64_t watchdog_us;       /* 0: it does not watch */
     struct output *json;       /* the end's figures go there, too; NULL: no */
 };
 

@@ -182,6 +182,27 @@ TEST(window_time_of_work)
     CHECK_INT(windows_after(&w, at("2026-12-01T23:00"), INT64_MAX / 2), WINDOW_NEVER);
 }
 
+TEST(window_lists_are_printed_so_that_they_can_be_read)
+{
+    static const char *const texts[] = {"22:00-07:00", "sun,sat 00:00-24:00",
+                                        "22:00-07:00,mon 01:05-02:00,tue,wed,thu 12:00-00:00"};
+    char out[WINDOWS_TEXT_BYTES];
+    struct windows all = {.n = WINDOWS_MAX};
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+        const struct windows w = parse(texts[i]);
+        windows_print(&w, out, sizeof(out));
+        if (i < 2)
+            CHECK_STR(out, texts[i]);
+        const struct windows again = parse(out);
+        CHECK(memcmp(&again, &w, sizeof(w)) == 0);
+    }
+    for (size_t i = 0; i < WINDOWS_MAX; i++)
+        all.of[i] = (struct window){.days = 0x3F, .begin_min = 1200, .end_min = 1201};
+    windows_print(&all, out, sizeof(out));
+    CHECK(strlen(out) < sizeof(out) - 1);
+    CHECK_INT(parse(out).n, WINDOWS_MAX);
+}
+
 TEST(window_nonsense_is_named)
 {
     static const struct {
