@@ -7,6 +7,7 @@
 #include "batch/command.h"
 #include "batch/host/machine.h"
 #include "batch/model_options.h"
+#include "batch/plan_json.h"
 #include "batch/probe.h"
 #include "batch/worker/worker.h"
 
@@ -350,32 +351,10 @@ static void add_makeup(cJSON *o, const struct engine_makeup *m)
 
 static void add_plan(cJSON *o, const struct engine_plan *p, const char *budget_from)
 {
-    cJSON *plan = cJSON_AddObjectToObject(o, "plan");
-    add_number(plan, "slots", p->slots);
-    add_number(plan, "ctx", p->ctx);
-    add_number(plan, "chunk", p->chunk);
-    add_number(plan, "process_bytes", p->process_bytes);
-    add_number(plan, "trunk_bytes", p->trunk_bytes);
-    add_number(plan, "repacked_bytes", p->repacked_bytes);
-    add_number(plan, "streamed_layers", p->streamed_layers);
-    add_number(plan, "streamed_bytes", p->streamed_bytes);
-    add_number(plan, "ring_bytes", p->ring_bytes);
-    add_number(plan, "experts_bytes", p->experts_bytes);
-    add_number(plan, "expert_slots", p->expert_slots);
-    add_number(plan, "expert_count", p->expert_count);
-    add_number(plan, "state_bytes", p->state_bytes);
-    add_number(plan, "scratch_bytes", p->scratch_bytes);
-    add_number(plan, "io_bytes", p->io_bytes);
-    add_number(plan, "cache_bytes", p->cache_bytes);
-    add_number(plan, "total_bytes", p->total_bytes);
-    add_number(plan, "smallest_bytes", p->smallest_bytes);
-    add_number(plan, "per_sequence_bytes", p->per_sequence_bytes);
-    add_number(plan, "per_token_bytes", p->per_token_bytes);
-    if (p->limit_bytes > 0)
-        add_number(plan, "limit_bytes", p->limit_bytes);
+    cJSON *plan = plan_json(p);
+    cJSON_AddItemToObject(o, "plan", plan);
     if (*budget_from)
         cJSON_AddStringToObject(plan, "limit_from", budget_from);
-    cJSON_AddBoolToObject(plan, "fits", p->fits);
 }
 
 static void add_forecast(cJSON *o, const struct engine_forecast *f, const struct probe *probe)

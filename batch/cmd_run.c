@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "batch/command.h"
+#include "batch/configuration.h"
 #include "batch/database.h"
 #include "batch/host/confine.h"
 #include "batch/host/machine.h"
@@ -133,8 +134,12 @@ static int run(struct command_context *c, struct error *e)
         rc = stop_open_until(&stop, option_us(c->options, OPTION_UNTIL), e);
     if (rc == 0)
         rc = database_open(c->options, true, &q, e);
+    cJSON *settings = rc == 0 ? configuration_json(c->options, c->command->option) : NULL;
+    cJSON_AddStringToObject(settings, "limit", limit.says);
+    o.configuration = settings;
     if (rc == 0)
         rc = worker_run(&o, q, &stop, e);
+    cJSON_Delete(settings);
     queue_close(q);
     stop_close(&stop);
     confine_leave(&limit);

@@ -57,6 +57,7 @@ static void loading(void *context, uint64_t done_bytes, uint64_t total_bytes)
     if (percent != w->told_percent)
         notify_send(&w->notify, "STATUS=loading model %d %%", percent);
     w->told_percent = percent;
+    worker_record_sample(w, false);
 }
 
 static struct engine_options engine_options(struct worker *w, bool headers_only)
@@ -112,6 +113,7 @@ static int plan(struct worker *w, struct engine_plan *ret, struct error *e)
         return rc;
     engine_plan(headers, ret);
     engine_describe(headers, &w->info);
+    snprintf(w->record.architecture, sizeof(w->record.architecture), "%s", w->info.arch);
     engine_forecast(headers, &w->forecast);
     w->uncertain = ret->streamed_layers > 0 || ret->expert_slots < ret->expert_count;
     rc = engine_plan_check(headers, e);
@@ -123,16 +125,15 @@ static int plan(struct worker *w, struct engine_plan *ret, struct error *e)
 
 int worker_register(struct worker *w, struct error *e)
 {
-    struct engine_plan p = {0};
-    int rc = plan(w, &p, e);
+    int rc = plan(w, &w->plan, e);
     if (rc)
         return rc;
     struct queue_worker_options o = {
-        .planned_bytes = p.total_bytes,
+        .planned_bytes = w->plan.total_bytes,
         .lease_ms = (int)(w->o->lease_us / 1000),
         .beat_ms = (int)MAX_OF(w->o->lease_us / 6000, 1),
     };
-    w->planned_bytes = p.total_bytes;
+    w->planned_bytes = w->plan.total_bytes;
     (void)machine_available(&o.available_bytes, NULL);
     rc = queue_worker_open(w->queue, &o, stop_watching, w, &w->row, e);
     if (rc)
@@ -142,7 +143,6 @@ int worker_register(struct worker *w, struct error *e)
         report_say(&w->report, LOG_WARN,
                    "a request failed: the worker died three times with it alone");
     }
-    worker_record_begin(w);
     rc = queue_worker_beat(w->row, stop_fence, w->stop, e);
     if (rc == 0)
         worker_sweep_states(w);
@@ -178,6 +178,15 @@ static void tell_loaded(struct worker *w, double load_ms)
                experts, str_format_size(ledger_total(w->ledger), used), w->info.isa);
     if (p.expert_count > 0 && *w->info.io_notice)
         report_say(&w->report, LOG_INFO, "%s", w->info.io_notice);
+}
+
+static void note_loaded(struct worker *w, const struct engine_counters *c)
+{
+    cJSON *o = cJSON_CreateObject();
+    cJSON_AddNumberToObject(o, "seconds", c->load_ms / 1000);
+    cJSON_AddNumberToObject(o, "bytes", (double)c->load_bytes);
+    worker_note(w, "loaded", o);
+    worker_record_soon(w);
 }
 
 /* Once, while the budget is free for the buffers; without figures nothing is said. */
@@ -230,6 +239,7 @@ int worker_load(struct worker *w, struct error *e)
     if (rc)
         return rc;
     tell_loaded(w, counters.load_ms);
+    note_loaded(w, &counters);
     worker_tell(w, "working");
     program_fetch();
     machine_reads(w->o->root, &w->reads);

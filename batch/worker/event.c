@@ -147,6 +147,7 @@ static int take_event(struct worker *w, const struct engine_event *event, struct
 static int step_failed(struct worker *w, struct error *why, struct error *e)
 {
     report_say(&w->report, LOG_WARN, "a step failed, its jobs go back to the queue: %s", why->text);
+    worker_note_text(w, "step_failed", why->text);
     int rc = worker_give_back(w, e);
     if (rc)
         return rc;

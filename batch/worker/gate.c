@@ -38,10 +38,22 @@ static int obey(struct worker *w, enum gate_stand stand, struct error *e)
     return rc;
 }
 
+static void note(struct worker *w, const struct gate_view *now, size_t n_jobs)
+{
+    static const char *const stands[] = {"open", "finish", "hold", "shut"};
+    cJSON *o = cJSON_CreateObject();
+    cJSON_AddStringToObject(o, "stand", stands[now->stand]);
+    cJSON_AddStringToObject(o, "text", now->stand == GATE_OPEN ? "resumed" : now->why);
+    cJSON_AddNumberToObject(o, "given_back", (double)n_jobs);
+    worker_note(w, "gate", o);
+    worker_record_soon(w);
+}
+
 int worker_gates(struct worker *w, struct error *e)
 {
     struct gate_view now;
     int rc = ask(w, &now, e);
+    const size_t n_jobs = w->n_used;
     if (rc == 0)
         rc = obey(w, now.stand, e);
     if (rc)
@@ -51,6 +63,7 @@ int worker_gates(struct worker *w, struct error *e)
     if (told)
         return 0;
     report_say(&w->report, LOG_INFO, "%s", now.stand == GATE_OPEN ? "resumed" : now.why);
+    note(w, &now, n_jobs - w->n_used);
     worker_tell(w, now.stand == GATE_OPEN ? "working" : now.why);
     return 0;
 }

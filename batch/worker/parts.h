@@ -100,6 +100,13 @@ struct worker {
     int64_t load_us;        /* the last load took; 0: there was none */
     struct machine_reads reads; /* when the model was loaded */
     struct pressure_place place;
+    struct engine_plan plan;
+    struct worker_record {
+        /* CLOCK_BOOTTIME: the run began, the last sample was taken, the next is due */
+        int64_t since_us, last_us, next_us;
+        char architecture[64];
+        struct pressure_sample before;
+    } record;
     unsigned n_failed_steps;
     /* of the step that is being run, monotonic */
     int64_t slice_since_us, layer_since_us, layer_us;
@@ -169,8 +176,13 @@ int worker_report(struct worker *w, struct error *e);
  * record.c: the run's rows. Failures are told at debug level and harm nothing.
  */
 void worker_record_begin(struct worker *w);
+void worker_record_end(struct worker *w, const char *why, int status, const struct error *failure);
+/* A row for the plots, when one is due or `now`. */
+void worker_record_sample(struct worker *w, bool now);
+void worker_record_soon(struct worker *w); /* something has changed that a plot should show */
 /* Something people will want to know of this night. Takes `detail`, an object; NULL: nothing to add. */
 void worker_note(struct worker *w, const char *kind, cJSON *detail);
+void worker_note_text(struct worker *w, const char *kind, const char *text); /* {"text":...} */
 
 /*
  * space.c. Takes a code: a full disk and a busy database become 0 (nothing was changed, and

@@ -29,6 +29,7 @@ int worker_absorb(struct worker *w, int rc, struct error *e)
         w->full = true;
         w->next_space_us = clock_mono_us() + w->o->space_check_us;
         (void)worker_save(w, NULL);
+        worker_note_text(w, "disk_full", e ? e->text : "");
         worker_tell(w, "paused: disk");
     }
     error_clear(e);
@@ -65,6 +66,7 @@ int worker_wait_for_space(struct worker *w, struct error *e)
         if (room) {
             w->full = false;
             report_say(&w->report, LOG_INFO, "the disk has room again");
+            worker_note(w, "disk_room", NULL);
             worker_tell(w, "working");
         }
     }

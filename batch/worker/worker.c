@@ -62,6 +62,7 @@ static int work(struct worker *w, struct error *e)
     bool end = false;
     int rc = 0;
     while (rc == 0 && !end && !stop_asked(w->stop)) {
+        worker_record_sample(w, false);
         rc = w->full ? worker_wait_for_space(w, e) : worker_absorb(w, turn(w, &end, e), e);
         if (queue_worker_fenced(w->row))
             stop_fence(w->stop);
@@ -98,6 +99,7 @@ static int begin(struct worker *w, struct error *e)
 {
     uint64_t budget = 0;
     name_model(w);
+    pressure_find(w->o->root, &w->place);
     int rc = worker_service_open(w, e);
     if (rc == 0)
         rc = worker_budget(w->o, &w->report, &budget, e);
@@ -105,13 +107,13 @@ static int begin(struct worker *w, struct error *e)
         rc = ledger_new(&w->ledger, budget, e);
     if (rc == 0)
         rc = worker_register(w, e);
-    if (rc == 0)
-        notify_send(&w->notify, "READY=1\nSTATUS=the queue is open");
-    if (rc == 0)
-        rc = queue_watch_open(queue_path(w->queue), &w->watch, e);
+    if (rc)
+        return rc;
+    notify_send(&w->notify, "READY=1\nSTATUS=the queue is open");
+    worker_record_begin(w);
+    rc = queue_watch_open(queue_path(w->queue), &w->watch, e);
     if (rc == 0)
         rc = keep_reserve(w, e);
-    pressure_find(w->o->root, &w->place);
     if (rc == 0)
         worker_guard_warn(w);
     return rc;
@@ -127,11 +129,24 @@ static void finish_step(struct worker *w)
         (void)worker_step(w, &e);
 }
 
+static bool was_stopped(const struct worker *w, int rc)
+{
+    return (stop_signal(w->stop) || stop_over(w->stop)) && (rc == 0 || rc == -ERROR_INTERRUPTED);
+}
+
+static int exit_status(const struct worker *w, int rc)
+{
+    if (was_stopped(w, rc))
+        return stop_signal(w->stop) == SIGINT ? EXIT_SIGINT : 0;
+    return rc < 0 ? error_describe(-rc)->exit_status : w->report.n_failed ? EXIT_SOME_FAILED : 0;
+}
+
 /* Gives everything back, as far as that is still possible; `rc` is how the work ended. */
-static void end(struct worker *w, int rc)
+static void end(struct worker *w, int rc, const struct error *e)
 {
     const char *reason = stop_signal(w->stop)  ? "stopped"
                          : stop_over(w->stop)  ? "window over"
+                         : rc == -ERROR_PAUSED ? "paused"
                          : rc < 0              ? "failed"
                          : worker_jobs_over(w) ? "enough jobs"
                                                : "drained";
@@ -148,8 +163,10 @@ static void end(struct worker *w, int rc)
         if (w->run[i].used)
             worker_drop(w, &w->run[i]);
     }
+    worker_record_sample(w, true);
     worker_unload(w);
     worker_guard_close(w);
+    worker_record_end(w, reason, exit_status(w, rc), rc < 0 && !was_stopped(w, rc) ? e : NULL);
     queue_worker_close(w->row, str_of(reason));
     queue_watch_close(w->watch);
     worker_service_close(w);
@@ -161,18 +178,15 @@ static int status_of(struct worker *w, int rc, struct error *e)
     if (atomic_load(&w->stop->fenced) || rc == -ERROR_FENCED)
         return error_set(e, ERROR_FENCED,
                          "another worker took over; this one has written nothing since");
-    int number = stop_signal(w->stop);
-    if (number && (rc == 0 || rc == -ERROR_INTERRUPTED)) {
-        report_say(&w->report, LOG_INFO, "stopped by %s; the next run goes on from here",
-                   number == SIGINT ? "Ctrl-C" : "a signal");
-        return number == SIGINT ? EXIT_SIGINT : 0;
+    if (was_stopped(w, rc)) {
+        const int number = stop_signal(w->stop);
+        report_say(&w->report, LOG_INFO, "%s; the next run goes on from here",
+                   number == SIGINT ? "stopped by Ctrl-C"
+                   : number         ? "stopped by a signal"
+                                    : "the time of --until has come");
+        return exit_status(w, rc);
     }
-    if (stop_over(w->stop) && (rc == 0 || rc == -ERROR_INTERRUPTED)) {
-        report_say(&w->report, LOG_INFO,
-                   "the time of --until has come; the next run goes on from here");
-        return 0;
-    }
-    return rc ? rc : w->report.n_failed ? EXIT_SOME_FAILED : 0;
+    return rc < 0 ? rc : exit_status(w, rc);
 }
 
 static int tell_figures(struct worker *w, int status, struct error *e)
@@ -198,7 +212,7 @@ int worker_run(const struct worker_options *o, struct queue *q, struct stop *sto
     if (rc == 0)
         rc = work(w, e);
     bool began = w->row != NULL;
-    end(w, rc);
+    end(w, rc, e);
     if (began)
         report_summary(&w->report);
     rc = status_of(w, rc, e);

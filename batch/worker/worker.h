@@ -19,6 +19,7 @@
 #ifndef BATCH_WORKER_WORKER_H
 #define BATCH_WORKER_WORKER_H
 
+#include <cjson/cJSON.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -61,10 +62,11 @@ struct worker_options {
         gpu_free_after_us; /* how long a stranger must have been there, or not */
     bool memory_ignore;    /* load although the plan does not fit what is available */
     int64_t lease_us, report_us, space_check_us;
-    int64_t snapshot_after_us; /* a stop keeps what took longer than this to compute */
-    const char *notify_socket; /* of the service manager; NULL: there is none */
-    int64_t watchdog_us;       /* 0: it does not watch */
-    struct output *json;       /* the end's figures go there, too; NULL: no */
+    int64_t snapshot_after_us;  /* a stop keeps what took longer than this to compute */
+    const char *notify_socket;  /* of the service manager; NULL: there is none */
+    int64_t watchdog_us;        /* 0: it does not watch */
+    const cJSON *configuration; /* for the record of the run */
+    struct output *json;        /* the end's figures go there, too; NULL: no */
 };
 
 /* An exit status (0, 1 drained with failures, 130 after SIGINT), or a negative code. */

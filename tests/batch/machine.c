@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "batch/host/cgroup.h"
+#include "batch/host/facts.h"
 #include "tests/test.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -277,4 +278,18 @@ TEST(machine_reads_grow_with_what_is_read)
         CHECK(after.process_bytes - before.process_bytes >= (int64_t)sizeof(bytes));
     file_close(&f);
     free(place);
+}
+
+TEST(facts_are_those_of_the_folder_and_nothing_where_it_is_silent)
+{
+    struct facts f;
+    facts_read("nowhere", &f);
+    CHECK_STR(f.cpu, "");
+    CHECK_INT((int64_t)f.memory_bytes, 0);
+    CHECK(*f.host && f.cores > 0 && strncmp(f.kernel, "Linux ", 6) == 0);
+    put("proc/cpuinfo", "processor\t: 0\nmodel\t\t: 85\nmodel name\t: Fast CPU @ 9 GHz\n");
+    put("proc/meminfo", "MemTotal:       16384 kB\n");
+    facts_read("root", &f);
+    CHECK_STR(f.cpu, "Fast CPU @ 9 GHz");
+    CHECK_INT((int64_t)f.memory_bytes, 16 << 20);
 }
