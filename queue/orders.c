@@ -25,7 +25,7 @@ int queue_resume(struct queue *q, struct error *e)
     int rc = db_begin(&q->db, e);
     if (rc != 0)
         return rc;
-    rc = db_run(&q->db, "DELETE FROM control WHERE key = 'pause'", SQL_NONE, e);
+    rc = db_run(&q->db, "DELETE FROM control WHERE key IN ('pause', 'killed')", SQL_NONE, e);
     if (rc == 0 && db_changes(&q->db) > 0)
         rc = event_add(q, "resumed", (struct event_about){0}, NULL, e);
     return db_end(&q->db, rc, e);
@@ -46,6 +46,15 @@ int queue_paused(struct queue *q, bool *ret_paused, struct buf *reason, struct e
         buf_append_str(reason, col_str(stmt, 0));
     db_done(stmt);
     return reason ? buf_check(reason, "reason of the pause", e) : 0;
+}
+
+int queue_paused_by_kill(struct queue *q, bool *ret, struct error *e)
+{
+    int64_t n = 0;
+    int rc =
+        db_number(&q->db, "SELECT count(*) FROM control WHERE key = 'killed'", SQL_NONE, &n, e);
+    *ret = n > 0;
+    return rc < 0 ? rc : 0;
 }
 
 /* ---- find ---- */

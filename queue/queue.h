@@ -156,6 +156,11 @@ bool queue_worker_found_crashed(const struct queue_worker *w);
 int queue_worker_status(struct queue_worker *w, struct str status_json, struct error *e);
 /* From now on this worker's death has an explanation (a stop was asked for): it blames no job. */
 int queue_worker_stopping(struct queue_worker *w, struct str reason, struct error *e);
+/*
+ * Somebody knows that the worker, which is dead, was killed for lack of memory: that blames no job, and the
+ * queue is paused with this sentence, until queue_resume. *ret: it is dead, or false and nothing was done.
+ */
+int queue_worker_killed(struct queue *q, struct str why, bool *ret, struct error *e);
 /* Stops the beat, gives running jobs back, ends the row, drops the lock and frees. NULL is fine. */
 void queue_worker_close(struct queue_worker *w, struct str reason);
 
@@ -312,6 +317,8 @@ int queue_pause(struct queue *q, struct str reason, struct error *e);
 int queue_resume(struct queue *q, struct error *e);
 /* *ret_paused; reason (may be NULL) gets the text. */
 int queue_paused(struct queue *q, bool *ret_paused, struct buf *reason, struct error *e);
+/* Whether queue_worker_killed has paused it. */
+int queue_paused_by_kill(struct queue *q, bool *ret, struct error *e);
 
 enum queue_kind { QUEUE_KIND_BATCH, QUEUE_KIND_REQUEST };
 struct queue_target {

@@ -308,6 +308,42 @@ int queue_worker_stopping(struct queue_worker *w, struct str reason, struct erro
                       sql_text(reason.ptr ? reason : str_of("stopping")), e);
 }
 
+static int mark_killed(struct queue *q, const struct worker_row *row, struct str why,
+                       struct error *e)
+{
+    char *detail = NULL;
+    int rc = event_reason(why, &detail, e);
+    if (rc == 0)
+        rc = db_run(&q->db, "UPDATE worker SET stopping = ? WHERE id = ?",
+                    SQL_ARGS(sql_text(why), sql_int(row->key)), e);
+    if (rc == 0)
+        rc = db_run(&q->db, "INSERT OR REPLACE INTO control VALUES ('pause', ?), ('killed', '')",
+                    SQL_ARGS(sql_text(why)), e);
+    if (rc == 0)
+        rc = event_add(q, "paused", (struct event_about){0}, detail, e);
+    mem_free(detail);
+    return rc;
+}
+
+int queue_worker_killed(struct queue *q, struct str why, bool *ret, struct error *e)
+{
+    struct worker_row row = {0};
+    *ret = false;
+    int rc = db_begin(&q->db, e);
+    if (rc != 0)
+        return rc;
+    int found = row_read(q, &row, e);
+    if (found == 1)
+        found = same_boot(&row) ? lock_is_free(row.lock_path, e) : 0;
+    rc = found < 0 ? found : 0;
+    if (found == 1)
+        rc = mark_killed(q, &row, why, e);
+    row_release(&row);
+    rc = db_end(&q->db, rc, e);
+    *ret = rc == 0 && found == 1;
+    return rc;
+}
+
 static int end_row(struct queue_worker *w, struct str reason, struct error *e)
 {
     int64_t now_us = clock_wall_us();

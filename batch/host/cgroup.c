@@ -236,16 +236,10 @@ bool cgroup_own(const char *root, struct cgroup_place *ret)
     return found;
 }
 
-uint64_t cgroup_number(const char *folder, const char *file, const char *key)
-{
-    const uint64_t n = number_in(folder, file, key);
-    return n < NO_LIMIT ? n : UINT64_MAX;
-}
-
 uint64_t cgroup_kills(const char *folder)
 {
-    const uint64_t second = number_in(folder, "memory.events", "oom_kill ");
-    return second < NO_LIMIT ? second : known(number_in(folder, "memory.oom_control", "oom_kill "));
+    const uint64_t second = number_in(folder, "memory.events", "oom_kill");
+    return second < NO_LIMIT ? second : known(number_in(folder, "memory.oom_control", "oom_kill"));
 }
 
 void cgroup_memory(const char *root, struct cgroup_memory *ret)

@@ -21,11 +21,6 @@ struct cgroup_place {
 };
 /* False: no group can be found that has the controller. */
 bool cgroup_own(const char *root, struct cgroup_place *ret);
-/*
- * The number behind `key` at the beginning of a line of a group's file, "" for its first line. UINT64_MAX:
- * there is none, or it says that nothing limits.
- */
-uint64_t cgroup_number(const char *folder, const char *file, const char *key);
 /* Whether a file of a group has that word, between spaces. */
 bool cgroup_has_word(const char *folder, const char *file, const char *word);
 /* Processes of that group (second version: and of groups below) that were killed for lack of memory. */

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/compiler.h"
+#include "batch/host/figures.h"
 
 #define NAME "nocturne-"
 /* A group that was just left may be busy for an instant. */
@@ -136,7 +137,7 @@ static bool limit_unified(const struct subgroup *g, const struct subgroup_limits
     (void)put(g->folder, "memory.oom.group", "1");
     (void)put_number(g->folder, "memory.high", l->high_bytes);
     return put_number(g->folder, "memory.max", l->max_bytes) &&
-           cgroup_number(g->folder, "memory.max", "") == l->max_bytes;
+           figure_in(g->folder, "memory.max", "") == (int64_t)l->max_bytes;
 }
 
 static bool limit_first(const struct subgroup *g, const struct subgroup_limits *l)
@@ -145,7 +146,7 @@ static bool limit_first(const struct subgroup *g, const struct subgroup_limits *
     if (!put_number(g->folder, "memory.limit_in_bytes", l->max_bytes))
         return false;
     (void)put_number(g->folder, "memory.memsw.limit_in_bytes", l->max_bytes);
-    return cgroup_number(g->folder, "memory.limit_in_bytes", "") == l->max_bytes;
+    return figure_in(g->folder, "memory.limit_in_bytes", "") == (int64_t)l->max_bytes;
 }
 
 /* No group but the top may have both processes and groups with controllers: so first we move. */

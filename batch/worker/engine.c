@@ -8,6 +8,7 @@
 #include "base/program.h"
 #include "batch/probe.h"
 #include "batch/view.h"
+#include "batch/worker/death.h"
 #include "batch/worker/parts.h"
 
 /* A long step is suspended this often, to save, to look about and to tell how far it is; and goes on. */
@@ -123,6 +124,16 @@ static int plan(struct worker *w, struct engine_plan *ret, struct error *e)
     return rc;
 }
 
+/* Before its row goes: what it says of its groups, and the jobs that are not to blame. */
+static int learn_of_death(struct worker *w, struct error *e)
+{
+    bool killed = false;
+    int rc = death_explain(w->queue, false, &killed, e);
+    if (rc == 0)
+        rc = queue_paused_by_kill(w->queue, &w->killed, e);
+    return rc;
+}
+
 int worker_register(struct worker *w, struct error *e)
 {
     int rc = plan(w, &w->plan, e);
@@ -135,6 +146,9 @@ int worker_register(struct worker *w, struct error *e)
     };
     w->planned_bytes = w->plan.total_bytes;
     (void)machine_available(&o.available_bytes, NULL);
+    rc = learn_of_death(w, e);
+    if (rc)
+        return rc;
     rc = queue_worker_open(w->queue, &o, stop_watching, w, &w->row, e);
     if (rc)
         return rc;
@@ -305,6 +319,7 @@ void worker_tell(struct worker *w, const char *state)
         windows_print(&w->o->windows, windows, sizeof(windows));
         cJSON_AddStringToObject(o, "windows", windows);
     }
+    death_note(o);
     char *text = cJSON_PrintUnformatted(o);
     if (text && w->row)
         (void)queue_worker_status(w->row, str_of(text), NULL);

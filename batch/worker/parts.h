@@ -89,6 +89,7 @@ struct worker {
     bool loading;
     bool offer;            /* a sequence has left: offer again what was refused room */
     bool full;             /* the disk; see space.c */
+    bool killed;           /* begun under a pause that the death of the worker before left */
     bool paused;           /* the queue, when it was last looked at */
     struct gate_view gate; /* what holds */
     struct guard guard;

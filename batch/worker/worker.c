@@ -28,6 +28,21 @@ static int work_some(struct worker *w, struct error *e)
     return rc;
 }
 
+static int refuse_pause(struct worker *w, struct error *e)
+{
+    struct buf reason;
+    bool paused = false;
+    buf_init(&reason, 4096);
+    if (queue_paused(w->queue, &paused, &reason, NULL) == 0 && reason.len > 0 &&
+        buf_append(&reason, "", 1) == 0)
+        error_set(e, ERROR_PAUSED, "the queue is paused with work left: %s; 'nocturne resume'",
+                  reason.ptr);
+    else
+        error_set(e, ERROR_PAUSED, "the queue is paused with work left; 'nocturne resume'");
+    buf_release(&reason);
+    return -ERROR_PAUSED;
+}
+
 /* One turn. *ret_end: there is nothing more to do. */
 static int turn(struct worker *w, bool *ret_end, struct error *e)
 {
@@ -35,8 +50,9 @@ static int turn(struct worker *w, bool *ret_end, struct error *e)
     if (rc)
         return rc;
     const enum gate_stand stand = w->gate.stand;
-    if (stand >= GATE_HOLD && w->gate.lasting && w->o->drain && worker_work_left(w))
-        return error_set(e, ERROR_PAUSED, "the queue is paused with work left; 'nocturne resume'");
+    if (stand >= GATE_HOLD && w->gate.lasting && (w->o->drain || w->killed) && worker_work_left(w))
+        return refuse_pause(w, e);
+    w->killed = w->killed && stand >= GATE_HOLD;
     *ret_end = worker_jobs_over(w);
     if (*ret_end)
         return 0;

@@ -149,6 +149,44 @@ TEST(queue_suspects_nobody_is_blamed_for_an_explained_death)
     queue_close(q);
 }
 
+TEST(queue_suspects_nobody_is_blamed_for_memory_that_ran_out_and_the_queue_waits)
+{
+    struct error e = {0};
+    struct buf reason;
+    bool dead = true, paused = false, killed = true;
+    struct queue *q = help_open(DB);
+    help_submit(q, N_JOBS, 1);
+    CHECK_OK(queue_worker_killed(q, str_of("no worker yet"), &dead, &e), &e);
+    CHECK(!dead);
+    struct queue_worker *alive = help_worker(q);
+    CHECK_OK(queue_worker_killed(q, str_of("it lives"), &dead, &e), &e);
+    CHECK(!dead);
+    queue_worker_close(alive, str_of("done"));
+
+    const struct life silent = {.slots = 4};
+    CHECK_INT(run_life(silent), 9);
+    CHECK_OK(queue_paused_by_kill(q, &killed, &e), &e);
+    CHECK(!killed);
+    CHECK_OK(queue_worker_killed(q, str_of("out of \"memory\""), &dead, &e), &e);
+    CHECK(dead);
+    buf_init(&reason, 4096);
+    CHECK_OK(queue_paused(q, &paused, &reason, &e), &e);
+    CHECK(paused && reason.len == 15 && memcmp(reason.ptr, "out of \"memory\"", 15) == 0);
+    buf_release(&reason);
+    struct queue_worker *w = help_worker(q);
+    CHECK_INT(n_suspects(q), 0);
+    struct queue_claims none;
+    CHECK_INT(help_claim(w, 8, &none), 0);
+    queue_claims_release(&none);
+    CHECK_OK(queue_paused_by_kill(q, &killed, &e), &e);
+    CHECK(killed);
+    CHECK_OK(queue_resume(q, &e), &e);
+    CHECK_OK(queue_paused_by_kill(q, &killed, &e), &e);
+    CHECK(!killed);
+    queue_worker_close(w, str_of("done"));
+    queue_close(q);
+}
+
 TEST(queue_suspects_new_progress_clears_lone_deaths)
 {
     struct error e = {0};
