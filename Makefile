@@ -97,7 +97,7 @@ BATCH_LIB_OBJ := $(filter-out $(B)/batch/main.o,$(call obj,$(BATCH_SRC)))
 TOOLS := $(patsubst tools/%.c,$(B)/tools/%,$(TOOL_SRC))
 BENCHES := $(patsubst bench/%.c,$(B)/bench/%,$(BENCH_SRC))
 
-.PHONY: all help demo test test-long test-aarch64 cli-test vm-test asan ubsan tsan lint fuzz bench bench-peer bench-kernels bench-replay eval-peer install clean deps tests tools benches fuzzers
+.PHONY: all help demo test test-long test-aarch64 cli-test vm-test vm-test-systemd asan ubsan tsan lint fuzz bench bench-peer bench-kernels bench-replay eval-peer install clean deps tests tools benches fuzzers
 all: $(if $(CROSS),$(B)/nocturne,build/nocturne) ## build the portable release binary, build/nocturne [ARCH=aarch64: build/aarch64/nocturne]
 
 build/nocturne: $(B)/nocturne
@@ -163,10 +163,11 @@ test: deps ## build and pass the tests [T=substring]
 	@$(MAKE) --no-print-directory tests
 	$(RUN_TESTS) $(T)
 
-test-long: deps ## the long suites too: kill loops, the whole golden set, that on aarch64's kernels too
+test-long: deps ## the long suites too: kill loops, systemd, the whole golden set, that on aarch64's kernels too
 	@$(MAKE) --no-print-directory tests
 	NOCTURNE_GOLDEN="$${NOCTURNE_GOLDEN:-$(wildcard $(CURDIR)/../shared/golden)}" $(RUN_TESTS) --long $(T)
 	$(if $(CROSS),,@$(MAKE) --no-print-directory ARCH=aarch64 test-long T="$(or $(T),golden_logits_whole_set_neon)")
+	$(if $(CROSS)$(T),,@$(MAKE) --no-print-directory vm-test-systemd)
 
 test-aarch64: ## the tests built for aarch64, under an emulator elsewhere [T=substring] [EMULATOR="qemu-aarch64 -cpu max"]
 	@$(MAKE) --no-print-directory ARCH=aarch64 test
@@ -183,6 +184,11 @@ vm-test: deps ## control groups v2 and pressure for real, in an emulated machine
 	@sh tools/install-deps.sh vm || :
 	@$(MAKE) --no-print-directory tests
 	@VERBOSE=$(VERBOSE) sh tests/vm/cgroup.sh $(T)
+
+vm-test-systemd: deps ## the service, its timer and scopes under systemd, in an emulated machine [T=substring] [VERBOSE=1]
+	@sh tools/install-deps.sh vm || :
+	@$(MAKE) --no-print-directory all tests
+	@VERBOSE=$(VERBOSE) sh tests/vm/systemd.sh $(T)
 
 demo: deps ## the main job on real input: build, fetch a small model, summarise examples/ [MODEL=file.gguf]
 	@$(MAKE) --no-print-directory all

@@ -48,6 +48,8 @@ vm      busybox-static        busybox-static
 vm      binutils              binutils
 vm      cpio                  cpio
 vm      e2fsprogs             e2fsprogs
+vm      mmdebstrap            mmdebstrap
+vm      fakeroot              fakeroot
 '
 
 [ $# -gt 0 ] || set -- build

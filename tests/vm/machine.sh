@@ -66,11 +66,12 @@ make_initramfs() { # OUT
     (cd "$folder" && find . | cpio -o -H newc --quiet) >"$1"
 }
 
-# Programs with the libraries they are linked with, each where it is on this machine.
+# The libraries that programs are linked with, each where it is on this machine, unless the disk has its own.
 copy_libraries() { # FOLDER PROGRAM...
     into=$1
     shift
     ldd "$@" | sed -nE 's/^[^/]*(\/[^ :]+) \(.*/\1/p' | sort -u | while read -r library; do
+        [ ! -e "$into$library" ] && [ ! -L "$into$library" ] || continue # one could lead out of the folder
         mkdir -p "$into$(dirname "$library")"
         cp -L "$library" "$into$library"
     done
