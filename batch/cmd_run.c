@@ -47,6 +47,8 @@ static struct worker_options worker_options(const struct options *o)
         .gpu_busy_after_us = option_us(o, OPTION_GPU_BUSY_AFTER),
         .gpu_free_after_us = option_us(o, OPTION_GPU_FREE_AFTER),
         .memory_ignore = strcmp(option_text(o, OPTION_MEMORY_BUSY), "ignore") == 0,
+        .relieve = strcmp(option_text(o, OPTION_PRESSURE), "on") == 0,
+        .haste = 1,
         .lease_us = option_us(o, OPTION_LEASE),
         .report_us = option_us(o, OPTION_REPORT_EVERY),
         .space_check_us = option_us(o, OPTION_SPACE_CHECK),
@@ -175,6 +177,7 @@ static const enum option_id options[] = {OPTION_MODEL,
                                          OPTION_GPU_BUSY_AFTER,
                                          OPTION_GPU_FREE_AFTER,
                                          OPTION_MEMORY_BUSY,
+                                         OPTION_PRESSURE,
                                          OPTION_JSON,
                                          OPTION_NONE};
 
@@ -200,9 +203,9 @@ const struct command command_run = {
         "kernel killed for lack of memory leaves the queue paused, so that nothing goes round in\n"
         "circles until morning; started under that pause, this ends with 75.\n\n"
         "It stands back by itself: while a GPU that shares the machine's memory is used by others\n"
-        "(--gpu-busy), and before loading while memory is short (--memory-busy). It says who is "
-        "in\n"
-        "the way, and goes on by itself.\n\n"
+        "(--gpu-busy), and before loading while memory is short (--memory-busy). It says who is\n"
+        "in the way, and goes on by itself. Where memory gets short later (--pressure), it gives\n"
+        "back experts by one sign of it; by two that agree it begins nothing more, then pauses.\n\n"
         "Exit status: 0 drained, --until or --max-jobs reached, or SIGTERM; 1 drained or\n"
         "--max-jobs reached with failures, 3 another worker is there or took over, 4 the model\n"
         "does not fit, 75 paused with work left, 130 stopped by Ctrl-C.",

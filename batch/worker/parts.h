@@ -30,6 +30,7 @@
 #include "batch/host/notify.h"
 #include "batch/host/pressure.h"
 #include "batch/host/watchdog.h"
+#include "batch/relief.h"
 #include "batch/report.h"
 #include "batch/worker/gate.h"
 #include "batch/worker/guard.h"
@@ -108,13 +109,15 @@ struct worker {
         char architecture[64];
         struct pressure_sample before;
     } record;
+    struct relief relief;
+    uint64_t most_slots_bytes; /* for experts, before any went for relief */
     unsigned n_failed_steps;
     /* of the step that is being run, monotonic */
     int64_t slice_since_us, layer_since_us, layer_us;
     uint32_t step_layer;
     struct running *run; /* [n_slots] */
     size_t n_slots, n_used;
-    int64_t next_look_us, next_scan_us, next_save_us, next_space_us; /* monotonic */
+    int64_t next_look_us, next_scan_us, next_save_us, next_space_us, next_sample_us; /* monotonic */
     struct queue_progress *progress; /* [n_slots] scratch of worker_save */
     struct queue_end *ends;          /* [n_slots] */
     struct running **of;             /* [n_slots] whose row each is */

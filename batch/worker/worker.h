@@ -61,6 +61,8 @@ struct worker_options {
     int64_t gpu_busy_after_us,
         gpu_free_after_us; /* how long a stranger must have been there, or not */
     bool memory_ignore;    /* load although the plan does not fit what is available */
+    bool relieve;          /* stand back when memory is short */
+    int haste;             /* so many seconds pass for that in one; 1 but in tests */
     int64_t lease_us, report_us, space_check_us;
     int64_t snapshot_after_us;  /* a stop keeps what took longer than this to compute */
     const char *notify_socket;  /* of the service manager; NULL: there is none */
