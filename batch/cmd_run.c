@@ -52,6 +52,8 @@ static struct worker_options worker_options(const struct options *o)
         .lease_us = option_us(o, OPTION_LEASE),
         .report_us = option_us(o, OPTION_REPORT_EVERY),
         .space_check_us = option_us(o, OPTION_SPACE_CHECK),
+        .hook = option_text(o, OPTION_HOOK),
+        .hook_timeout_us = option_us(o, OPTION_HOOK_TIMEOUT),
         .snapshot_after_us = option_us(o, OPTION_SNAPSHOT_AFTER),
     };
 }
@@ -172,6 +174,8 @@ static const enum option_id options[] = {OPTION_MODEL,
                                          OPTION_KEEP_LOADED,
                                          OPTION_UNTIL,
                                          OPTION_MAX_JOBS,
+                                         OPTION_HOOK,
+                                         OPTION_HOOK_TIMEOUT,
                                          OPTION_CONFINE,
                                          OPTION_GPU_BUSY,
                                          OPTION_GPU_BUSY_AFTER,
@@ -206,12 +210,17 @@ const struct command command_run = {
         "(--gpu-busy), and before loading while memory is short (--memory-busy). It says who is\n"
         "in the way, and goes on by itself. Where memory gets short later (--pressure), it gives\n"
         "back experts by one sign of it; by two that agree it begins nothing more, then pauses.\n\n"
+        "--hook COMMAND is run with one JSON object on its standard input when a batch is "
+        "finished,\n"
+        "requests have failed, work stands still for a cause or the queue is empty; it can hold\n"
+        "nothing up (docs/unattended.md).\n\n"
         "Exit status: 0 drained, --until or --max-jobs reached, or SIGTERM; 1 drained or\n"
         "--max-jobs reached with failures, 3 another worker is there or took over, 4 the model\n"
         "does not fit, 75 paused with work left, 130 stopped by Ctrl-C.",
     .examples =
         "nocturne run -m model.gguf --memory 24G --drain\n"
         "nocturne run -m model.gguf --slots 8\n"
+        "nocturne run -m model.gguf --hook 'jq . | mail -s \"nocturne: $NOCTURNE_EVENT\" me'\n"
         "nocturne run -m model.gguf --window 'mon-fri 22:00-07:00' --window 'sat,sun 00:00-24:00'",
     .run = run,
 };

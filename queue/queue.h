@@ -542,6 +542,8 @@ struct queue_events {
 int queue_events(struct queue *q, int64_t after_key, size_t limit, struct queue_events *ret,
                  struct error *e);
 void queue_events_release(struct queue_events *v);
+/* The newest one's key (0: there is none): where whoever wants only what happens from now on begins. */
+int queue_events_last(struct queue *q, int64_t *ret_key, struct error *e);
 
 /* ---- Waking ----------------------------------------------------------------------------------- */
 

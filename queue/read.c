@@ -267,6 +267,13 @@ int queue_events(struct queue *q, int64_t after_key, size_t limit, struct queue_
     return 0;
 }
 
+int queue_events_last(struct queue *q, int64_t *ret_key, struct error *e)
+{
+    *ret_key = 0;
+    int rc = db_number(&q->db, "SELECT max(id) FROM event", SQL_NONE, ret_key, e);
+    return rc < 0 ? rc : 0;
+}
+
 void queue_events_release(struct queue_events *v)
 {
     release_list(&event_type, v->item, v->n);

@@ -54,6 +54,7 @@ static void loading(void *context, uint64_t done_bytes, uint64_t total_bytes)
 {
     struct worker *w = context;
     const int percent = total_bytes ? (int)(100 * done_bytes / total_bytes) : 100;
+    hook_poll(w->hook);
     report_loading(&w->report, done_bytes, total_bytes);
     if (percent != w->told_percent)
         notify_send(&w->notify, "STATUS=loading model %d %%", percent);

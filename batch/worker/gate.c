@@ -6,8 +6,11 @@
 #include "base/compiler.h"
 #include "batch/worker/parts.h"
 
-static int (*const gates[])(struct worker *, struct gate_view *, struct error *) = {
-#define GATE(name) gate_##name,
+static const struct {
+    const char *name;
+    int (*ask)(struct worker *, struct gate_view *, struct error *);
+} gates[] = {
+#define GATE(name) {#name, gate_##name},
 #include "batch/worker/gates.def"
 #undef GATE
 };
@@ -16,8 +19,8 @@ static int ask(struct worker *w, struct gate_view *ret, struct error *e)
 {
     memset(ret, 0, sizeof(*ret));
     for (size_t i = 0; i < ARRAY_LEN(gates); i++) {
-        struct gate_view view = {0};
-        int rc = gates[i](w, &view, e);
+        struct gate_view view = {.name = gates[i].name};
+        int rc = gates[i].ask(w, &view, e);
         if (rc)
             return rc;
         if (view.stand > ret->stand)
@@ -65,5 +68,6 @@ int worker_gates(struct worker *w, struct error *e)
     report_say(&w->report, LOG_INFO, "%s", now.stand == GATE_OPEN ? "resumed" : now.why);
     note(w, &now, n_jobs - w->n_used);
     worker_tell(w, now.stand == GATE_OPEN ? "working" : now.why);
+    worker_hook_gate(w);
     return 0;
 }

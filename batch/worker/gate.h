@@ -24,6 +24,7 @@ enum gate_stand {
 };
 
 struct gate_view {
+    const char *name; /* of the gate, as gates.def has it */
     enum gate_stand stand;
     bool lasting;     /* nothing opens it but a person: a drain ends here, with 75 */
     int64_t opens_us; /* wall time at which it opens; 0: nobody knows */

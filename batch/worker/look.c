@@ -71,6 +71,8 @@ static int look_at_queue(struct worker *w, struct error *e)
         rc = queue_paused(w->queue, &w->paused, NULL, e);
     if (rc)
         w->next_scan_us = 0; /* what has changed has not been seen to */
+    else
+        worker_hook_look(w);
     return rc;
 }
 
@@ -106,6 +108,8 @@ int worker_idle(struct worker *w, bool *ret_drained, struct error *e)
     bool left = s.counts.state[QUEUE_QUEUED] || s.counts.state[QUEUE_RUNNING] ||
                 s.counts.held_submitting || due_us < DRAIN_PATIENCE_US;
     *ret_drained = w->o->drain && !left;
+    if (!left)
+        worker_hook_drained(w, &s.counts);
     if (*ret_drained && s.counts.state[QUEUE_HELD])
         report_say(&w->report, LOG_INFO, "%llu requests are held and were left",
                    (unsigned long long)s.counts.state[QUEUE_HELD]);

@@ -7,7 +7,7 @@
  *   claim.c     from the queue into the engine    record.c    what people read about it afterwards
  *   event.c     what the engine says              night.c     windows, how many jobs
  *   save.c      what is kept of it                guard.c     a GPU that others use, missing memory
- *   service.c   what the machine hears of it
+ *   service.c   what the machine hears of it      hooks.c     what a user's command is told
  *
  * A `struct running` is one claimed job from its claim until the queue has its end:
  *
@@ -25,6 +25,7 @@
 
 #include "base/ledger.h"
 #include "base/sha256.h"
+#include "batch/hook.h"
 #include "batch/host/inhibit.h"
 #include "batch/host/machine.h"
 #include "batch/host/notify.h"
@@ -111,6 +112,10 @@ struct worker {
     } record;
     struct relief relief;
     uint64_t most_slots_bytes; /* for experts, before any went for relief */
+    struct hook *hook;         /* NULL: nobody is told */
+    int64_t hook_key;          /* of the last event in the queue's log that it was told of */
+    uint64_t hook_ended;       /* n_ended when the queue was last told to be empty */
+    const char *hook_paused;   /* by what, as it was told; NULL: not, or told to be over */
     unsigned n_failed_steps;
     /* of the step that is being run, monotonic */
     int64_t slice_since_us, layer_since_us, layer_us;
@@ -141,6 +146,18 @@ int worker_service_open(struct worker *w, struct error *e);
 void worker_service_close(struct worker *w);
 void worker_moved(struct worker *w);      /* something has: the watchdog may be told */
 void worker_stay_awake(struct worker *w); /* while there is work, and not longer */
+/*
+ * hooks.c: what a user's command is told. Nothing of it can fail a run.
+ */
+int worker_hook_open(struct worker *w, struct error *e);
+void worker_hook_failed(struct worker *w, const struct running *r);
+void worker_hook_look(struct worker *w); /* what the queue's log has that is new */
+void worker_hook_drained(struct worker *w, const struct queue_counts *counts);
+void worker_hook_gate(struct worker *w); /* after what holds has changed */
+void worker_hook_paused(struct worker *w, const char *by, const char *why); /* by: a literal */
+void worker_hook_resumed(struct worker *w);
+/* Waits for them a little; without the worker's row, which others may want. */
+void worker_hook_close(struct worker *w);
 
 /* claim.c */
 int worker_claim(struct worker *w, struct error *e);

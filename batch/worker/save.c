@@ -119,6 +119,7 @@ static void count_end(struct worker *w, const struct running *r)
     case QUEUE_END_FAILED:
         p->n_failed++;
         report_failure(p, &r->failure);
+        worker_hook_failed(w, r);
         break;
     case QUEUE_END_RETRY:
     case QUEUE_END_RELEASE:

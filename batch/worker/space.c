@@ -31,6 +31,7 @@ int worker_absorb(struct worker *w, int rc, struct error *e)
         (void)worker_save(w, NULL);
         worker_note_text(w, "disk_full", e ? e->text : "");
         worker_tell(w, "paused: disk");
+        worker_hook_paused(w, "disk", e ? e->text : "");
     }
     error_clear(e);
     return 0;
@@ -55,6 +56,7 @@ int worker_wait_for_space(struct worker *w, struct error *e)
     while (w->full && !stop_asked(w->stop)) {
         worker_moved(w);
         if (clock_mono_us() < w->next_space_us) {
+            hook_poll(w->hook);
             clock_sleep_us(STOP_POLL_US);
             continue;
         }
@@ -68,6 +70,7 @@ int worker_wait_for_space(struct worker *w, struct error *e)
             report_say(&w->report, LOG_INFO, "the disk has room again");
             worker_note(w, "disk_room", NULL);
             worker_tell(w, "working");
+            worker_hook_resumed(w);
         }
     }
     return 0;

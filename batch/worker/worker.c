@@ -82,6 +82,7 @@ static int work(struct worker *w, struct error *e)
         rc = w->full ? worker_wait_for_space(w, e) : worker_absorb(w, turn(w, &end, e), e);
         if (queue_worker_fenced(w->row))
             stop_fence(w->stop);
+        hook_poll(w->hook);
     }
     return rc;
 }
@@ -121,6 +122,8 @@ static int begin(struct worker *w, struct error *e)
         rc = worker_budget(w->o, &w->report, &budget, e);
     if (rc == 0)
         rc = ledger_new(&w->ledger, budget, e);
+    if (rc == 0)
+        rc = worker_hook_open(w, e); /* before the row: taking over may be news */
     if (rc == 0)
         rc = worker_register(w, e);
     if (rc)
@@ -174,6 +177,7 @@ static void end(struct worker *w, int rc, const struct error *e)
             finish_step(w);
         }
         (void)worker_give_back(w, NULL);
+        worker_hook_look(w);
     }
     for (size_t i = 0; i < w->n_slots; i++) {
         if (w->run[i].used)
@@ -184,7 +188,9 @@ static void end(struct worker *w, int rc, const struct error *e)
     worker_guard_close(w);
     worker_record_end(w, reason, exit_status(w, rc), rc < 0 && !was_stopped(w, rc) ? e : NULL);
     queue_worker_close(w->row, str_of(reason));
+    w->row = NULL;
     queue_watch_close(w->watch);
+    worker_hook_close(w);
     worker_service_close(w);
     ledger_free(w->ledger);
 }

@@ -68,7 +68,9 @@ struct worker_options {
     const char *notify_socket;  /* of the service manager; NULL: there is none */
     int64_t watchdog_us;        /* 0: it does not watch */
     const cJSON *configuration; /* for the record of the run */
-    struct output *json;        /* the end's figures go there, too; NULL: no */
+    const char *hook;           /* for sh -c, told what happens; NULL: none */
+    int64_t hook_timeout_us;
+    struct output *json; /* the end's figures go there, too; NULL: no */
 };
 
 /* An exit status (0, 1 drained with failures, 130 after SIGINT), or a negative code. */

@@ -77,8 +77,8 @@ TEST(full_disk_while_generating_is_waited_out)
     char *calm = drill_calm_answers("jobs.jsonl", "full", JOBS);
     drill_submit(DB, "jobs.jsonl");
     struct queue *q = drill_open(DB);
-    pid_t pid =
-        drill_start(DB, DRILL_RUN "--slots 4 --drain --lease 2s --space-check 50ms 2>err.txt");
+    pid_t pid = drill_start(DB, DRILL_RUN "--slots 4 --drain --lease 2s --space-check 50ms"
+                                          " --hook 'cat >>told.txt' 2>err.txt");
     drill_until_progress(q, 1);
     fill();
     drill_until_file_says("err.txt", "paused: disk");
@@ -88,12 +88,15 @@ TEST(full_disk_while_generating_is_waited_out)
     clock_sleep_us(600000);
     CHECK(drill_alive(pid));
     CHECK(!drill_file_says("err.txt", "has room again"));
+    CHECK_INT(drill_count("told.txt", "\"by\":\"disk\""), 1);
+    CHECK_INT(drill_count("told.txt", "\"event\":\"paused\""), 1);
     CHECK_INT(drill_count("err.txt", "paused: disk"), 1);
 
     CHECK_INT(unlink(FILL), 0);
     CHECK_INT(drill_wait(pid), 0);
     CHECK_INT(drill_count("err.txt", "has room again"), 1);
     CHECK(access(DB ".reserve", F_OK) == 0);
+    CHECK_INT(drill_count("told.txt", "\"event\":\"resumed\""), 1);
     queue_close(q);
     char *answers = drill_answers(DB, "full", JOBS);
     CHECK_STR(answers, calm);

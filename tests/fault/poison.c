@@ -9,7 +9,7 @@
 #include "tests/fault/kit.h"
 
 #define GOOD_JOBS 9
-#define WORKER DRILL_RUN "--slots 8 --chunk 4 --drain"
+#define WORKER DRILL_RUN "--slots 8 --chunk 4 --drain --hook 'cat >>told.txt; echo >>told.txt'"
 
 static enum queue_state state_of(struct queue *q, const char *custom_id)
 {
@@ -65,5 +65,8 @@ TEST(poison_fails_after_its_third_death_alone_and_every_other_job_is_done)
     CHECK_INT(drill_count("bad.jsonl", "\"custom_id\":\"poison\""), 1);
     CHECK_INT(drill_count("bad.jsonl", "worker_crashed"), 1);
     CHECK_INT(drill_count("good.jsonl", "\"custom_id\":\"good-"), GOOD_JOBS);
+    /* A hook is told of it, once. */
+    CHECK_INT(drill_count("told.txt", "\"code\":\"worker_crashed\""), 1);
+    CHECK_INT(drill_count("told.txt", "\"custom_id\":\"poison\""), 1);
     test_note("%d deaths", deaths);
 }
