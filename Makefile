@@ -232,12 +232,13 @@ fuzz: deps ## every parser against mutated input [T=target] [SECONDS=60 for each
 	@$(MAKE) --no-print-directory FLAVOUR=fuzz fuzzers
 	@sh tests/fuzz/run.sh $(or $(SECONDS),60) $(T)
 
-install: all ## program, manual page, documents and licence below PREFIX (/usr/local) [DESTDIR=]
+install: all ## program, manual page, units, documents and licence below PREFIX (/usr/local) [DESTDIR=]
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/doc/nocturne
 	install -m 755 build/nocturne $(DESTDIR)$(PREFIX)/bin/nocturne
 	install -m 644 LICENSE $(wildcard docs/*.md) $(DESTDIR)$(PREFIX)/share/doc/nocturne
 	$(foreach page,$(wildcard packaging/man/*.1),install -D -m 644 $(page) \
 	  $(DESTDIR)$(PREFIX)/share/man/man1/$(notdir $(page)) &&) :
+	sh packaging/systemd/install.sh "$(DESTDIR)" "$(PREFIX)"
 
 clean: ## remove build/
 	rm -rf build

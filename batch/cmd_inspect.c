@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "batch/command.h"
+#include "batch/host/confine.h"
 #include "batch/host/machine.h"
 #include "batch/model_options.h"
 #include "batch/plan_json.h"
@@ -141,6 +142,15 @@ static int print_tensors(struct output *out, const struct engine *en, struct err
     return table_end(&t, e);
 }
 
+/* What `run` tells the kernel, as the unit of a service would say it. */
+static void print_limits(struct output *out, uint64_t budget_bytes)
+{
+    struct subgroup_limits l;
+    confine_limits(budget_bytes, &l);
+    output_put(out, "  %-12s MemoryHigh=%" PRIu64 "M MemoryMax=%" PRIu64 "M\n", "kernel",
+               l.high_bytes >> 20, l.max_bytes >> 20);
+}
+
 /* The plan for a budget, and when it does not fit the ways on, as `run` would refuse it. */
 static void print_budget(struct command_context *c, const struct engine *en,
                          const struct engine_plan *p, const char *from)
@@ -152,6 +162,8 @@ static void print_budget(struct command_context *c, const struct engine *en,
     snprintf(note, sizeof(note), "%s%s%s", p->fits ? "fits" : "does not fit", *from ? "; " : "",
              from);
     print_size(c->out, "budget", p->limit_bytes, note);
+    if (p->fits)
+        print_limits(c->out, p->limit_bytes);
     if (engine_plan_check(en, &why) == -ERROR_BUDGET)
         output_put(c->out, "\n%s\n", why.text);
 }

@@ -1,5 +1,17 @@
 #include "batch/plan_json.h"
 
+#include "batch/host/confine.h"
+
+/* The budget, and what the kernel is told. */
+static void add_limits(cJSON *plan, uint64_t budget_bytes)
+{
+    struct subgroup_limits l;
+    confine_limits(budget_bytes, &l);
+    cJSON_AddNumberToObject(plan, "limit_bytes", (double)budget_bytes);
+    cJSON_AddNumberToObject(plan, "memory_high_bytes", (double)l.high_bytes);
+    cJSON_AddNumberToObject(plan, "memory_max_bytes", (double)l.max_bytes);
+}
+
 cJSON *plan_json(const struct engine_plan *p)
 {
     const struct {
@@ -31,7 +43,7 @@ cJSON *plan_json(const struct engine_plan *p)
     for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
         cJSON_AddNumberToObject(plan, numbers[i].name, (double)numbers[i].value);
     if (p->limit_bytes > 0)
-        cJSON_AddNumberToObject(plan, "limit_bytes", (double)p->limit_bytes);
+        add_limits(plan, p->limit_bytes);
     cJSON_AddBoolToObject(plan, "fits", p->fits);
     return plan;
 }

@@ -112,11 +112,15 @@ TEST(inspect_shows_the_plan_of_a_budget)
     CHECK_INT(cJSON_GetArraySize(cJSON_GetObjectItem(json, "tensors")), 21);
     CHECK_INT(cJSON_GetNumberValue(cJSON_GetObjectItem(plan, "slots")), 2);
     CHECK_INT(cJSON_GetNumberValue(cJSON_GetObjectItem(plan, "limit_bytes")), 40 << 20);
+    CHECK_INT(cJSON_GetNumberValue(cJSON_GetObjectItem(plan, "memory_high_bytes")), 72 << 20);
+    CHECK_INT(cJSON_GetNumberValue(cJSON_GetObjectItem(plan, "memory_max_bytes")), 104 << 20);
     CHECK(cJSON_IsFalse(cJSON_GetObjectItem(plan, "fits")));
     cJSON_Delete(json);
     CHECK_INT(run_on(path, "inspect @ --tensors", out, sizeof(out)), 0);
     CHECK(strstr(out, "blk.1.ffn_down.weight") && strstr(out, "at least"));
     CHECK(strstr(out, "fits; ") && strstr(out, " of it are kept for "));
+    CHECK_INT(run_on(path, "inspect @ --memory 24G --slots 2", out, sizeof(out)), 0);
+    CHECK(strstr(out, "MemoryHigh=25191M MemoryMax=25805M\n"));
     CHECK_INT(run_on(path, "inspect @ --memory 40M --slots 2", out, sizeof(out)), 0);
     CHECK(strstr(out, "does not fit\n") && strstr(out, "M is the least for one slot of"));
 }
