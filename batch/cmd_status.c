@@ -5,13 +5,33 @@
 #include "batch/command.h"
 #include "batch/database.h"
 #include "batch/view.h"
+#include "batch/when.h"
+#include "batch/window.h"
 
-/* Seconds until everything that may run has run; negative: nobody can tell. */
-static double seconds_left(const struct queue_status *s)
+/* What the worker says of itself, or NULL. */
+static cJSON *worker_status(const struct queue_status *s)
+{
+    return s->worker.present && s->worker.status_json ? cJSON_Parse(s->worker.status_json) : NULL;
+}
+
+/* Seconds of work until everything that may run has run; negative: nobody can tell. */
+static double work_left(const struct queue_status *s)
 {
     uint64_t left = view_unfinished(&s->counts);
     bool working = s->worker.alive && !s->paused && s->rates.requests_per_s > 0;
     return left == 0 ? 0 : working ? (double)left / s->rates.requests_per_s : -1;
+}
+
+/* When so much work is done in the worker's windows, as wall time; or WINDOW_NEVER. */
+static int64_t done_at(const struct queue_status *s, double work_s)
+{
+    cJSON *status = worker_status(s);
+    const char *text = cJSON_GetStringValue(cJSON_GetObjectItem(status, "windows"));
+    struct windows w = {0};
+    if (text && windows_add(&w, text, NULL) != 0)
+        w.n = 0;
+    cJSON_Delete(status);
+    return windows_after(&w, clock_wall_us(), (int64_t)(MIN_OF(work_s, 1e12) * 1e6));
 }
 
 static cJSON *worker_json(const struct queue_worker_info *w)
@@ -42,14 +62,34 @@ static int print_json(struct command_context *c, const struct queue_status *s, s
     cJSON_AddNumberToObject(r, "requests_per_s", s->rates.requests_per_s);
     cJSON_AddNumberToObject(r, "prefill_tokens_per_s", s->rates.prefill_tokens_per_s);
     cJSON_AddNumberToObject(r, "decode_tokens_per_s", s->rates.decode_tokens_per_s);
-    double left = seconds_left(s);
-    if (left >= 0)
-        cJSON_AddNumberToObject(o, "seconds_left", (double)(int64_t)left);
+    const double left = work_left(s);
+    const int64_t at_us = left >= 0 ? done_at(s, left) : WINDOW_NEVER;
+    if (at_us != WINDOW_NEVER)
+        cJSON_AddNumberToObject(o, "seconds_left",
+                                (double)((at_us - clock_wall_us() + 999999) / 1000000));
     else
         cJSON_AddNullToObject(o, "seconds_left");
     view_add_time(o, "next_not_before", s->next_not_before_us);
     cJSON_AddItemToObject(o, "worker", worker_json(&s->worker));
     return output_json(c->out, o, true, e);
+}
+
+/* "waiting for the window, Mon 22:00 (in 3h 12m 05s), model" */
+static void print_state(struct output *out, const struct queue_status *s)
+{
+    cJSON *status = worker_status(s);
+    const char *state = cJSON_GetStringValue(cJSON_GetObjectItem(status, "state"));
+    const char *model = cJSON_GetStringValue(cJSON_GetObjectItem(status, "model"));
+    const char *opens = cJSON_GetStringValue(cJSON_GetObjectItem(status, "opens_at"));
+    const int64_t now_us = clock_wall_us();
+    int64_t at_us = 0;
+    char in[40] = "", duration[24];
+    if (opens && when_parse(opens, now_us, &at_us, NULL) == 0 && at_us > now_us)
+        snprintf(in, sizeof(in), " (in %s)",
+                 str_format_duration((at_us - now_us) / 1000000, duration));
+    if (state)
+        output_put(out, "        %s%s%s%s\n", state, in, model ? ", " : "", model ? model : "");
+    cJSON_Delete(status);
 }
 
 static void print_worker(struct output *out, const struct queue_status *s)
@@ -64,12 +104,8 @@ static void print_worker(struct output *out, const struct queue_status *s)
         output_put(out, "worker  pid %d, %s planned%s%s\n", w->pid,
                    str_format_size(w->planned_bytes, size), w->stopping ? ", stopping: " : "",
                    w->stopping ? w->stopping : "");
-    cJSON *status = w->present && w->alive && w->status_json ? cJSON_Parse(w->status_json) : NULL;
-    const char *state = cJSON_GetStringValue(cJSON_GetObjectItem(status, "state"));
-    const char *model = cJSON_GetStringValue(cJSON_GetObjectItem(status, "model"));
-    if (state)
-        output_put(out, "        %s%s%s\n", state, model ? ", " : "", model ? model : "");
-    cJSON_Delete(status);
+    if (w->present && w->alive)
+        print_state(out, s);
 }
 
 static void print_rates(struct output *out, const struct queue_status *s)
@@ -78,12 +114,12 @@ static void print_rates(struct output *out, const struct queue_status *s)
         output_put(out, "rate    %.1f requests/min, %.1f tokens/s written, %.1f tokens/s read\n",
                    s->rates.requests_per_s * 60, s->rates.decode_tokens_per_s,
                    s->rates.prefill_tokens_per_s);
-    double left = seconds_left(s);
+    const double left = work_left(s);
+    const int64_t at_us = left > 0 ? done_at(s, left) : WINDOW_NEVER;
     char duration[24], at[32];
-    if (left > 0)
+    if (at_us != WINDOW_NEVER)
         output_put(out, "left    about %s, done around %s\n",
-                   str_format_duration((int64_t)left, duration),
-                   view_time(clock_wall_us() + (int64_t)(left * 1e6), at));
+                   str_format_duration((int64_t)left, duration), view_time(at_us, at));
 }
 
 static void print_text(struct command_context *c, const struct queue_status *s)
@@ -142,7 +178,9 @@ const struct command command_status = {
     .arguments = "[BATCH]",
     .max_args = 1,
     .option = options,
-    .details = "Without a batch, of everything. Rates are those of the last hour.",
+    .details =
+        "Without a batch, of everything. Rates are those of the last hour. When it will be done\n"
+        "counts the hours of the worker's --window only.",
     .examples = "nocturne status\nwatch nocturne status nightly",
     .run = run,
 };

@@ -15,8 +15,8 @@
 #define EVERY_DAY 0x7Fu
 /* A window of any day begins within a week; one that closes later than that is taken to be open always. */
 #define DAYS_AHEAD 9
-/* Windows that follow each other before windows_after gives up: years of them. */
-#define WINDOWS_AHEAD 4096
+/* Openings and closings before windows_after gives up: a year of nights. */
+#define CHANGES_AHEAD 800
 
 /* ---- Reading them ----------------------------------------------------------------------------- */
 
@@ -246,7 +246,7 @@ void windows_at(const struct windows *w, int64_t wall_us, struct window_view *re
 int64_t windows_after(const struct windows *w, int64_t wall_us, int64_t work_us)
 {
     struct window_view view;
-    for (int i = 0; i < WINDOWS_AHEAD; i++) {
+    for (int i = 0; i < CHANGES_AHEAD; i++) {
         windows_at(w, wall_us, &view);
         const int64_t left_us = view.change_us == WINDOW_NEVER ? work_us : view.change_us - wall_us;
         if (view.inside && left_us >= work_us)

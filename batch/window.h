@@ -49,7 +49,7 @@ struct window_view {
 };
 void windows_at(const struct windows *w, int64_t wall_us, struct window_view *ret);
 
-/* When so much time inside of windows has passed; WINDOW_NEVER beyond some years. */
+/* When so much time inside of windows has passed; WINDOW_NEVER beyond a year. */
 int64_t windows_after(const struct windows *w, int64_t wall_us, int64_t work_us);
 
 #endif
