@@ -5,9 +5,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/compiler.h"
 
 /* The wall clock may be set meanwhile: nobody sleeps until then, but looks again and again. */
-#define LOOK_NS 500000000
+#define LOOK_US INT64_C(500000)
 
 /* timeout(1) and some shells send one order twice, to the process and to its group. */
 #define SAME_ORDER_US 300000
@@ -23,11 +24,13 @@ static void signal_set(sigset_t *set)
 /* The next signal; 0: none yet. */
 static int next_signal(const struct stop *s, const sigset_t *set)
 {
-    const struct timespec look = {.tv_nsec = LOOK_NS};
     int number = 0;
-    if (s->until_us)
+    if (s->until_us) {
+        const int64_t left_us = s->until_us - clock_wall_us();
+        const int64_t look_us = left_us > 0 ? MIN_OF(left_us, LOOK_US) : LOOK_US;
+        const struct timespec look = {.tv_nsec = look_us * 1000};
         number = sigtimedwait(set, NULL, &look);
-    else if (sigwait(set, &number) != 0)
+    } else if (sigwait(set, &number) != 0)
         number = 0;
     return number > 0 ? number : 0;
 }

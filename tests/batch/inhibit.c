@@ -114,3 +114,21 @@ TEST(inhibit_ends_with_us_however_we_end)
     CHECK_INT(waitpid(pid, NULL, 0), pid);
     drill_until_file_says("over", "over");
 }
+
+TEST(inhibit_ends_with_a_worker_that_is_killed)
+{
+    const struct drill_jobs jobs = {.n = 8, .max_tokens = 400, .name = "awake"};
+    make_fake(FAKE);
+    drill_model(4096);
+    drill_write_jobs("jobs.jsonl", &jobs);
+    drill_submit("awake.db", "jobs.jsonl");
+    pid_t pid = drill_start("awake.db", DRILL_RUN);
+    drill_until_file_says("asked", "cat");
+    CHECK(access("over", F_OK) != 0);
+    CHECK_INT(kill(pid, SIGKILL), 0);
+    CHECK_INT(drill_wait(pid), 128 + SIGKILL);
+    drill_until_file_says("over", "over");
+    CHECK_INT(unlink("over"), 0);
+    CHECK_INT(drill("awake.db", DRILL_RUN "--drain"), 0);
+    drill_until_file_says("over", "over");
+}

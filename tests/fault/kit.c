@@ -119,6 +119,25 @@ void drill_add_job(const char *path, const char *custom_id, int n_words, int max
     CHECK_INT(fclose(f), 0);
 }
 
+#ifdef __SANITIZE_THREAD__
+#define DEEP_WORDS 70 /* computing is some thirty times slower there */
+#else
+#define DEEP_WORDS 220
+#endif
+
+void drill_deep(const char *jobs)
+{
+    char line[9000];
+    const int folder = (int)(strrchr(test_program(), '/') - test_program());
+    SKIP_EMULATED("seconds of computing");
+    snprintf(line, sizeof(line),
+             "'%.*s/tools/mkmodel' --arch kimi-linear --type F32 --layers 24 --embd 128 --vocab 600"
+             " --ctx 2048 -o model.gguf >/dev/null",
+             folder, test_program());
+    CHECK_INT(system(line), 0);
+    drill_add_job(jobs, "deep-00", DEEP_WORDS, 4);
+}
+
 void drill_submit(const char *db, const char *path)
 {
     CHECK_INT(drill(db, "submit -q %s >/dev/null", path), 0);

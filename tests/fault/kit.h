@@ -35,6 +35,12 @@ bool drill_alive(pid_t pid);
 /* model.gguf: small layers and a large vocabulary, so that generating costs more than resuming. */
 void drill_model(unsigned n_vocab);
 
+/*
+ * Another model.gguf, whose prompts take seconds in one step of many layers, most of them with recurrent
+ * states, and one such request in that file, deep-00. Of use with --exact --chunk 2048.
+ */
+void drill_deep(const char *jobs);
+
 struct drill_jobs {
     int n;
     int max_tokens;   /* of the longest; the shortest has half of it */

@@ -82,27 +82,8 @@ TEST(stop_keeps_the_state_of_requests_and_the_next_run_takes_it_up)
 
 /* ---- In the middle of a step ------------------------------------------------------------------ */
 
-#ifdef __SANITIZE_THREAD__
-#define LONG_WORDS 70 /* computing is some thirty times slower there */
-#else
-#define LONG_WORDS 220
-#endif
 #define DEEP_RUN                                                                                   \
     DRILL_RUN "--exact --chunk 2048 --snapshot-after 0 --report-every 20ms --json --drain "
-
-/* A model whose prompt takes seconds in one step of many layers, most of them with recurrent states. */
-static void write_deep(void)
-{
-    char line[9000];
-    const int folder = (int)(strrchr(test_program(), '/') - test_program());
-    SKIP_EMULATED("seconds of computing");
-    snprintf(line, sizeof(line),
-             "'%.*s/tools/mkmodel' --arch kimi-linear --type F32 --layers 24 --embd 128 --vocab 600"
-             " --ctx 2048 -o model.gguf >/dev/null",
-             folder, test_program());
-    CHECK_INT(system(line), 0);
-    drill_add_job("deep.jsonl", "deep-00", LONG_WORDS, 4);
-}
 
 /* Rows of layers that a run computed, by what it printed. */
 static uint64_t row_layers(const char *path)
@@ -122,7 +103,7 @@ static uint64_t row_layers(const char *path)
  */
 TEST(stop_in_the_middle_of_a_long_step_computes_nothing_twice)
 {
-    write_deep();
+    drill_deep("deep.jsonl");
     drill_submit("calm.db", "deep.jsonl");
     CHECK_INT(drill("calm.db", DEEP_RUN ">calm.json 2>calm.txt"), 0);
     char *calm = drill_answers("calm.db", "deep", 1);
