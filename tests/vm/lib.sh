@@ -18,11 +18,13 @@ make_group() { # NAME LIMIT
     echo "$2" >"$groups/$1/memory.max"
 }
 
-# Runs a command in a group.
+# Runs a command, or a function, in a group.
 within() { # NAME COMMAND...
-    group=$1
-    shift
-    sh -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$groups/$group" "$@"
+    (
+        echo 0 >"$groups/$1/cgroup.procs"
+        shift
+        "$@"
+    )
 }
 
 # A figure of a group's file: the only one, or the one behind a word.
@@ -61,4 +63,9 @@ answers() {
 # A figure of an object that a command printed for programs.
 value_of() { # FILE NAME
     sed -nE "s/.*\"$2\":[[:space:]]*(-?[0-9.]+).*/\\1/p" "$1" | head -n 1
+}
+
+# The request that was submitted first, for programs.
+show_one() {
+    nocturne show "$(nocturne list --json | sed -nE 's/.*"id":[[:space:]]*"([^"]*)".*/\1/p' | head -n 1)" --json
 }

@@ -11,6 +11,6 @@ neighbour=$!
 wait $worker || { cat said && fail 'it did not get through'; }
 kill $neighbour
 cat said $groups/squeezed/memory.pressure $groups/squeezed/memory.events
-nocturne show "$(nocturne list --json | sed -nE 's/.*"id":[[:space:]]*"([^"]*)".*/\1/p' | head -n 1)" --json >shown
+show_one >shown
 grep pressure shown
 [ "$(value_of shown pressure_some_us)" -gt 0 ] || fail 'no pressure was recorded'
