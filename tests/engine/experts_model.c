@@ -151,6 +151,71 @@ TEST(experts_that_shrink_while_a_request_runs_give_the_same_tokens)
     kit_close(&k);
 }
 
+struct shrinking {
+    bool on;
+    unsigned n_asked, n_suspended;
+    uint64_t given, before;
+};
+
+static bool every_third_layer(void *context)
+{
+    struct shrinking *s = context;
+    return s->on && ++s->n_asked % 3 == 0;
+}
+
+/* The ledger drops by what was said, whatever is under way. */
+static void shrink_some(struct kit_engine *k, struct shrinking *s)
+{
+    s->given += engine_shrink_experts(k->en, 1);
+    CHECK_INT(ledger_used(k->ledger, LEDGER_SLOTS), s->before - s->given);
+}
+
+/* In the middle of steps of several requests, with reads ahead of routers under way. */
+TEST(experts_that_shrink_while_steps_are_suspended_give_the_same_tokens)
+{
+    enum { N = 3 };
+    char path[4096];
+    struct error e = {0};
+    struct kit_result want[N];
+    struct engine_event event;
+    enum engine_admission admission;
+    struct shrinking s = {0};
+    struct engine_request r[N];
+    size_t n_tokens[N] = {0};
+    int rc;
+    step_kit_model("suspended", "--arch kimi-linear --experts 48 --used 4 --type Q8_0", path);
+    const struct engine_options o = {.model_path = path,
+                                     .threads = 2,
+                                     .slots = N,
+                                     .lookahead = true,
+                                     .interrupted = every_third_layer,
+                                     .interrupted_context = &s};
+    for (int i = 0; i < N; i++)
+        r[i] = (struct engine_request){.tag = (uint64_t)i,
+                                       .prompt = str_of("The harbour was closed for the night."),
+                                       .sampling = {.temperature = 1, .seed = (uint64_t)i},
+                                       .max_tokens = 24};
+    struct kit_engine k = kit_open(&o);
+    kit_run(k.en, r, N, want);
+    s.before = ledger_used(k.ledger, LEDGER_SLOTS);
+    s.on = true;
+    for (int i = 0; i < N; i++)
+        CHECK_OK(engine_submit(k.en, &r[i], &admission, &e), &e);
+    while ((rc = engine_poll(k.en, &event, &e)) > 0 || rc == -ERROR_INTERRUPTED) {
+        if (rc > 0 && event.kind == ENGINE_EVENT_TOKEN)
+            CHECK_INT(event.token, want[event.tag].token[n_tokens[event.tag]++]);
+        if (rc < 0) {
+            s.n_suspended++;
+            shrink_some(&k, &s);
+        }
+    }
+    CHECK_OK(rc, &e);
+    for (int i = 0; i < N; i++)
+        CHECK_INT(n_tokens[i], want[i].n_tokens);
+    CHECK(s.n_suspended > 20 && s.given > s.before / 2);
+    kit_close(&k);
+}
+
 TEST(experts_budget_below_the_smallest_is_refused_with_both_figures)
 {
     char path[4096], figure[32];
