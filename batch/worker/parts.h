@@ -8,6 +8,7 @@
  *   event.c     what the engine says              night.c     windows, how many jobs
  *   save.c      what is kept of it                guard.c     a GPU that others use, missing memory
  *   service.c   what the machine hears of it      hooks.c     what a user's command is told
+ *   pressure.c  memory that gets short
  *
  * A `struct running` is one claimed job from its claim until the queue has its end:
  *

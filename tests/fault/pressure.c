@@ -255,8 +255,7 @@ TEST_FOR(pressure_by_one_sign_only_shrinks, 240)
     struct sky sky;
     struct notes n;
     write_model();
-    drill_write_jobs("jobs.jsonl",
-                     &(struct drill_jobs){.n = 4, .max_tokens = 500, .name = "one"});
+    drill_write_jobs("jobs.jsonl", &(struct drill_jobs){.n = 4, .max_tokens = 500, .name = "one"});
     char *calm = drill_calm_answers("jobs.jsonl", "one", 4);
     drill_submit("one.db", "jobs.jsonl");
     make_machine(&sky);
