@@ -239,6 +239,7 @@ int worker_load(struct worker *w, struct error *e)
     w->loading = false;
     if (rc == -ERROR_INTERRUPTED && !stop_asked(w->stop)) {
         report_say(&w->report, LOG_INFO, "the window closed before the model was loaded");
+        worker_note_text(w, "load_given_up", "the window closed before the model was loaded");
         error_clear(e);
         w->next_look_us = 0;
         return 0;

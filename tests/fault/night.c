@@ -16,7 +16,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "batch/when.h"
-#include "batch/worker/worker.h"
+#include "batch/worker/parts.h"
 #include "tests/fault/kit.h"
 
 #define BERLIN "CET-1CEST,M3.5.0,M10.5.0/3"
@@ -129,6 +129,34 @@ static void check_answers(const char *db, char *calm)
     mem_free(calm);
 }
 
+static void ask_gate(const char *now, const char *windows, int64_t load_us, struct gate_view *ret)
+{
+    struct error e = {0};
+    struct worker_options o = {0};
+    struct worker w = {.o = &o, .load_us = load_us};
+    *ret = (struct gate_view){0};
+    CHECK_OK(windows_add(&o.windows, windows, &e), &e);
+    set_clock(now);
+    CHECK_OK(gate_window(&w, ret, &e), &e);
+}
+
+/* A model is not loaded for what is left of a night when the last load took longer. */
+TEST(night_that_is_too_short_for_the_model)
+{
+    struct gate_view view;
+    set_zone("UTC");
+    ask_gate("2030-06-02T06:50", "22:00-07:00", 0, &view);
+    CHECK(view.stand == GATE_OPEN);
+    ask_gate("2030-06-02T06:50", "22:00-07:00", 500000000, &view);
+    CHECK(view.stand == GATE_OPEN);
+    ask_gate("2030-06-02T06:50", "22:00-07:00", 700000000, &view);
+    CHECK(view.stand == GATE_SHUT);
+    CHECK(strstr(view.why, "waiting for the window, Sun 22:00") != NULL);
+    CHECK(strstr(view.why, "closes before the model would be loaded") != NULL);
+    ask_gate("2030-06-02T06:50", "00:00-24:00", 700000000, &view);
+    CHECK(view.stand == GATE_OPEN);
+}
+
 /* ---- Nights ----------------------------------------------------------------------------------- */
 
 /*
@@ -196,6 +224,43 @@ TEST(night_of_daylight_saving_time_goes_on_where_the_one_before_stopped)
     queue_close(q);
     CHECK(drill_resumed("night.db") > 0);
     check_answers("night.db", calm);
+}
+
+/* Loading is given up when the window closes meanwhile, and begun again in the next one. */
+TEST(night_that_ends_while_the_model_is_loaded)
+{
+    const struct drill_jobs jobs = {.n = 2, .max_tokens = 8, .name = "load"};
+    char line[9000];
+    const int folder = (int)(strrchr(test_program(), '/') - test_program());
+    SKIP_EMULATED("a drill against the clock");
+    snprintf(line, sizeof(line),
+             "'%.*s/tools/mkmodel' --arch llama --type F32 --layers 20 --embd 512 --vocab 600"
+             " --ctx 512 -o model.gguf >/dev/null",
+             folder, test_program());
+    CHECK_INT(system(line), 0);
+    drill_write_jobs("jobs.jsonl", &jobs);
+    drill_submit("load.db", "jobs.jsonl");
+    struct queue *q = drill_open("load.db");
+    set_zone("UTC");
+    set_clock("2030-06-01T23:00");
+    struct night *n = night_new("load.db", "22:00-07:00");
+    n->o.report_us = 0;
+    night_begin(n);
+    int n_times = 0;
+    do { /* a load that was over before we knew of it is not counted */
+        const int before = drill_count("err.txt", "loading the model");
+        CHECK(n_times < 40);
+        while (drill_count("err.txt", "loading the model") == before)
+            clock_sleep_us(500);
+        set_clock("2030-06-01T21:00");
+        until_closed(q, ++n_times);
+        CHECK_INT(drill_counts(q).state[QUEUE_DONE], 0);
+        set_clock("2030-06-01T23:00");
+    } while (!drill_file_says("err.txt", "the window closed before the model was loaded"));
+    night_end(n);
+    test_note("given up at load %d", n_times);
+    queue_close(q);
+    drill_check_all_done("load.db", 2);
 }
 
 /* Out of the window and into it again, at any moment: only what the clock shows counts. */
