@@ -64,9 +64,9 @@ static int print_json(struct command_context *c, const struct queue_status *s, s
     cJSON_AddNumberToObject(r, "decode_tokens_per_s", s->rates.decode_tokens_per_s);
     const double left = work_left(s);
     const int64_t at_us = left >= 0 ? done_at(s, left) : WINDOW_NEVER;
+    const int64_t until_s = (at_us - clock_wall_us()) / 1000000;
     if (at_us != WINDOW_NEVER)
-        cJSON_AddNumberToObject(o, "seconds_left",
-                                (double)((at_us - clock_wall_us() + 999999) / 1000000));
+        cJSON_AddNumberToObject(o, "seconds_left", (double)until_s);
     else
         cJSON_AddNullToObject(o, "seconds_left");
     view_add_time(o, "next_not_before", s->next_not_before_us);
