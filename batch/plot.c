@@ -31,8 +31,8 @@ struct frame {
 
 const char *plot_style(void)
 {
-    return ".plot{font:12px system-ui,'Segoe UI','DejaVu Sans',sans-serif;color:#24292f;"
-           "max-width:100%;height:auto}\n"
+    return ".plot{font:12px system-ui,'Segoe UI','DejaVu Sans',sans-serif;color:#24292f}\n"
+           "body .plot{max-width:100%;height:auto}\n"
            ".plot-text{fill:currentColor;font-family:system-ui,'Segoe UI','DejaVu Sans',sans-serif;"
            "font-size:12px}\n"
            ".plot-title{font-size:14px;font-weight:600}\n"
@@ -125,6 +125,13 @@ static bool has_bar(const struct plot_series *s, size_t i)
            plot_value(s->y[i] + s->error[i]);
 }
 
+/* The lower end of a bar; what cannot be below 0 does not make room for less. */
+static double bar_end(const struct plot *p, const struct plot_series *s, size_t i)
+{
+    const double low = s->y[i] - s->error[i];
+    return p->y.zero && s->y[i] >= 0 && low < 0 ? 0 : low;
+}
+
 /* ---- Where everything is ---------------------------------------------------------------------- */
 
 static void find_ranges(struct frame *f)
@@ -139,7 +146,7 @@ static void find_ranges(struct frame *f)
             plot_range_add(&f->x, s->x[i]);
             plot_range_add(&f->y, s->y[i]);
             if (has_bar(s, i)) {
-                plot_range_add(&f->y, s->y[i] - s->error[i]);
+                plot_range_add(&f->y, bar_end(p, s, i));
                 plot_range_add(&f->y, s->y[i] + s->error[i]);
             }
         }
@@ -276,7 +283,7 @@ static void draw_bars(const struct frame *f, const struct plot_series *s, size_t
         if (!drawn(s, i) || !has_bar(s, i))
             continue;
         const double x = at_x(f, s->x[i]);
-        const double end[2] = {at_y(f, s->y[i] - s->error[i]), at_y(f, s->y[i] + s->error[i])};
+        const double end[2] = {at_y(f, bar_end(f->p, s, i)), at_y(f, s->y[i] + s->error[i])};
         put_pair(out, 'M', x, end[0]);
         put_one(out, 'V', end[1]);
         for (int k = 0; k < 2; k++) {

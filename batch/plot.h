@@ -43,7 +43,7 @@ struct plot_series {
 struct plot_axis {
     const char *label; /* with its unit: "decode, tokens/s" */
     bool time;         /* values are seconds since 1970; labels are local time */
-    bool zero;         /* begins at 0 where no value is below */
+    bool zero;         /* begins at 0 where no value is below; error bars end there, too */
 };
 
 struct plot {

@@ -181,6 +181,21 @@ TEST(plot_leaves_gaps_where_no_number_is)
     free(text);
 }
 
+/* Rates that vary more than they are: their bars make no room for negative ones. */
+TEST(plot_ends_bars_at_zero)
+{
+    const double x[] = {1, 2}, y[] = {10, 20}, bar[] = {50, 1};
+    const struct plot_series s = {.mark = PLOT_POINTS, .n = 2, .x = x, .y = y, .error = bar};
+    struct plot p = of(&s, 1);
+    char *text = draw(&p);
+    CHECK(!strstr(text, ">-"));
+    free(text);
+    p.y.zero = false;
+    text = draw(&p);
+    CHECK(strstr(text, ">-40<"));
+    free(text);
+}
+
 TEST(plot_without_values_says_so)
 {
     const double none = NAN;
