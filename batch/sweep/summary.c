@@ -45,15 +45,17 @@ static void make_point(struct sweep_point *point, const struct sweep_plan *p,
 {
     const struct sweep_row *done[VALUES_MAX];
     double value[VALUES_MAX];
-    for (uint64_t k = 1; k <= p->repeat && point->n_runs < VALUES_MAX; k++) {
+    size_t n = 0;
+    for (uint64_t k = 1; k <= p->repeat && n < VALUES_MAX; k++) {
         const struct sweep_row *row = sweep_rows_find(r, point->budget_bytes, k);
         if (row && row->state == SWEEP_DONE)
-            done[point->n_runs++] = row;
+            done[n++] = row;
     }
+    point->n_runs = n;
     for (enum sweep_metric m = 0; m < SWEEP_METRICS; m++) {
-        for (size_t i = 0; i < point->n_runs; i++)
+        for (size_t i = 0; i < n; i++)
             value[i] = value_of(done[i], m);
-        point->of[m] = statistics_of(value, point->n_runs);
+        point->of[m] = statistics_of(value, n);
     }
     for (size_t i = 0; i < r->n && point->n_runs == 0; i++) {
         if (r->row[i]->budget_bytes != point->budget_bytes || r->row[i]->state == SWEEP_DONE)
@@ -91,7 +93,7 @@ static const struct cell {
 
 #define CELL_BYTES 64
 
-/* "1.234 ± 0.056": as many digits behind the point as the mean needs for four. */
+/* "1.234 +- 0.056": as many digits behind the point as the mean needs for four. */
 static void put_rate(char out[CELL_BYTES], const struct statistics *v)
 {
     const int places = v->mean >= 1000 ? 0 : v->mean >= 100 ? 1 : v->mean >= 10 ? 2 : 3;
