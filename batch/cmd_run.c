@@ -1,6 +1,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "batch/command.h"
@@ -11,6 +12,9 @@
 #include "batch/host/scope.h"
 #include "batch/model_options.h"
 #include "batch/worker/worker.h"
+
+#define STOP_POLL_US 100000
+#define EXIT_SIGINT 130
 
 static enum guard_gpu gpu_policy(const char *text)
 {
@@ -117,6 +121,36 @@ static int64_t watchdog_us(const struct options *o)
     return us;
 }
 
+/* A disk that is full when the night begins may have room when it is over. */
+static int open_database(const struct options *o, const struct stop *stop, struct queue **ret,
+                         struct error *e)
+{
+    int rc = database_open(o, true, ret, e);
+    if (rc == -ERROR_FULL)
+        message("paused: disk: %s; it goes on when there is room", e->text);
+    while (rc == -ERROR_FULL && !stop_asked(stop)) {
+        const int64_t until_us = clock_mono_us() + option_us(o, OPTION_SPACE_CHECK);
+        while (clock_mono_us() < until_us && !stop_asked(stop))
+            clock_sleep_us(STOP_POLL_US);
+        error_clear(e);
+        rc = database_open(o, true, ret, e);
+    }
+    return rc;
+}
+
+static int work(const struct command_context *c, struct worker_options *o, struct stop *stop,
+                struct error *e)
+{
+    struct queue *q = NULL;
+    int rc = open_database(c->options, stop, &q, e);
+    if (rc == -ERROR_FULL) /* asked to stop meanwhile */
+        return stop_signal(stop) == SIGINT ? EXIT_SIGINT : 0;
+    if (rc == 0)
+        rc = worker_run(o, q, stop, e);
+    queue_close(q);
+    return rc;
+}
+
 static int run(struct command_context *c, struct error *e)
 {
     struct worker_options o = worker_options(c->options);
@@ -131,20 +165,16 @@ static int run(struct command_context *c, struct error *e)
     o.watchdog_us = watchdog_us(c->options);
     o.json = option_on(c->options, OPTION_JSON) ? c->out : NULL;
     struct stop stop = {0};
-    struct queue *q = NULL;
     struct confine limit = {0};
     rc = confine(c->options, &o, &limit, e);
     if (rc == 0)
         rc = stop_open_until(&stop, option_us(c->options, OPTION_UNTIL), e);
-    if (rc == 0)
-        rc = database_open(c->options, true, &q, e);
     cJSON *settings = rc == 0 ? configuration_json(c->options, c->command->option) : NULL;
     cJSON_AddStringToObject(settings, "limit", limit.says);
     o.configuration = settings;
     if (rc == 0)
-        rc = worker_run(&o, q, &stop, e);
+        rc = work(c, &o, &stop, e);
     cJSON_Delete(settings);
-    queue_close(q);
     stop_close(&stop);
     confine_leave(&limit);
     return rc;

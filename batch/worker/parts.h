@@ -212,5 +212,7 @@ void worker_note_text(struct worker *w, const char *kind, const char *text); /* 
  */
 int worker_absorb(struct worker *w, int rc, struct error *e);
 int worker_wait_for_space(struct worker *w, struct error *e);
+/* worker_register; begun on a full disk it waits as one does that finds it full later. */
+int worker_register_in_time(struct worker *w, struct error *e);
 
 #endif

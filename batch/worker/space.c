@@ -75,3 +75,24 @@ int worker_wait_for_space(struct worker *w, struct error *e)
     }
     return 0;
 }
+
+/* The reserve may be room enough for a row; then everybody sees who waits. */
+int worker_register_in_time(struct worker *w, struct error *e)
+{
+    int rc = worker_register(w, e);
+    if (rc != -ERROR_FULL || w->row)
+        return rc;
+    notify_send(&w->notify, "READY=1");
+    (void)worker_absorb(w, rc, e);
+    rc = worker_register(w, e);
+    while (rc == -ERROR_FULL && !w->row) {
+        error_clear(e);
+        w->full = true;
+        rc = worker_wait_for_space(w, e);
+        if (rc == 0 && w->full)
+            return error_set(e, ERROR_INTERRUPTED, "stopped while the disk was full");
+        if (rc == 0)
+            rc = worker_register(w, e);
+    }
+    return rc;
+}

@@ -125,13 +125,13 @@ static int begin(struct worker *w, struct error *e)
     if (rc == 0)
         rc = worker_hook_open(w, e); /* before the row: taking over may be news */
     if (rc == 0)
-        rc = worker_register(w, e);
+        rc = worker_register_in_time(w, e);
     if (rc)
         return rc;
     notify_send(&w->notify, "READY=1\nSTATUS=the queue is open");
     worker_record_begin(w);
     rc = queue_watch_open(queue_path(w->queue), &w->watch, e);
-    if (rc == 0)
+    if (rc == 0 && !w->full)
         rc = keep_reserve(w, e);
     if (rc == 0)
         worker_guard_warn(w);
