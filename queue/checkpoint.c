@@ -1,11 +1,10 @@
 #include "queue/checkpoint.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "queue/sqlite.h"
 
-static bool guard_needed(void)
+bool checkpoint_guarded(void)
 {
     return sqlite3_libversion_number() < CHECKPOINT_FIXED_VERSION;
 }
@@ -13,7 +12,7 @@ static bool guard_needed(void)
 static int never_by_itself(sqlite3 *handle)
 {
     int rc = sqlite3_wal_autocheckpoint(handle, 0);
-    if (rc == SQLITE_OK && guard_needed())
+    if (rc == SQLITE_OK && checkpoint_guarded())
         rc = sqlite3_db_config(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, (int *)0);
     return rc;
 }
@@ -42,7 +41,7 @@ static int guard_open(struct db *db)
 static int run(struct db *db, bool patient)
 {
     int rc = SQLITE_OK;
-    if (guard_needed()) {
+    if (checkpoint_guarded()) {
         rc = guard_open(db);
         if (rc != SQLITE_OK)
             return rc;
@@ -57,7 +56,7 @@ static int run(struct db *db, bool patient)
     int in_wal = 0;
     int copied = 0;
     rc = sqlite3_wal_checkpoint_v2(db->handle, NULL, SQLITE_CHECKPOINT_PASSIVE, &in_wal, &copied);
-    if (guard_needed())
+    if (checkpoint_guarded())
         sqlite3_exec(db->guard, "ROLLBACK", NULL, NULL, NULL);
     bool whole = rc == SQLITE_OK && in_wal == copied;
     db->checkpoint_at_bytes = whole ? CHECKPOINT_WAL_BYTES : db->wal_bytes + CHECKPOINT_STEP_BYTES;

@@ -13,6 +13,8 @@
 #ifndef QUEUE_CHECKPOINT_H
 #define QUEUE_CHECKPOINT_H
 
+#include <stdbool.h>
+
 #include "base/error.h"
 
 struct db;
@@ -23,6 +25,8 @@ struct db;
 /* First version without the WAL-reset bug. */
 #define CHECKPOINT_FIXED_VERSION 3051003
 
+/* Whether this version of SQLite has the bug. */
+bool checkpoint_guarded(void);
 int checkpoint_configure(struct db *db, struct error *e);
 /* After a commit that left a large WAL: without waiting for anybody, without telling. */
 void checkpoint_try(struct db *db);

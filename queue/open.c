@@ -13,6 +13,12 @@
 #define RESERVE_BYTES (32u << 20)
 #define RESERVE_SUFFIX ".reserve"
 
+const char *queue_sqlite_version(bool *ret_guarded)
+{
+    *ret_guarded = checkpoint_guarded();
+    return sqlite3_libversion();
+}
+
 int queue_schema_version(void)
 {
     return schema_version();

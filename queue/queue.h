@@ -77,6 +77,11 @@ void queue_close(struct queue *q); /* NULL is fine */
 const char *queue_path(const struct queue *q);
 /* The version of the schema that this program writes. */
 int queue_schema_version(void);
+/*
+ * The version of SQLite in use. *ret_guarded: one that can corrupt a database when a checkpoint races a commit,
+ * which is why no connection here checkpoints by itself.
+ */
+const char *queue_sqlite_version(bool *ret_guarded);
 
 /* ---- Submitting ------------------------------------------------------------------------------- */
 
