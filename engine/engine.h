@@ -78,6 +78,9 @@ struct engine_options {
     _Atomic uint64_t *n_reads;
 };
 
+/* The instruction set of the best kernels that this processor can run. */
+const char *engine_isa(void);
+
 int engine_open(struct engine **ret, const struct engine_options *o, struct error *e);
 void engine_close(struct engine *en);
 

@@ -123,6 +123,12 @@ static int open_weights(struct engine *en, struct error *e)
     return rc;
 }
 
+const char *engine_isa(void)
+{
+    const struct kernels *best = NULL;
+    return kernels_pick(NULL, &best, NULL) == 0 ? best->name : "none";
+}
+
 static int open_all(struct engine *en, struct error *e)
 {
     const int threads = en->o.threads > 0 ? en->o.threads : parallel_cores();
