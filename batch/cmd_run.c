@@ -62,20 +62,6 @@ static struct worker_options worker_options(const struct options *o)
     };
 }
 
-/* Those of the command line or, without any, that of the environment or the configuration file. */
-static int add_windows(const struct options *o, struct windows *ret, struct error *e)
-{
-    const char *text = option_item(o, OPTION_WORK_WINDOW, 0);
-    int rc = 0;
-    if (!text && option_given(o, OPTION_WORK_WINDOW))
-        rc = windows_add(ret, option_text(o, OPTION_WORK_WINDOW), e);
-    for (size_t i = 1; rc == 0 && text; i++) {
-        rc = windows_add(ret, text, e);
-        text = option_item(o, OPTION_WORK_WINDOW, i);
-    }
-    return rc ? error_wrap(e, "--window") : 0;
-}
-
 /* What a limit is made for has to be known before; and once there is one, it is asked no more. */
 static int decide_budget(struct worker_options *o, struct error *e)
 {
@@ -154,7 +140,7 @@ static int work(const struct command_context *c, struct worker_options *o, struc
 static int run(struct command_context *c, struct error *e)
 {
     struct worker_options o = worker_options(c->options);
-    int rc = add_windows(c->options, &o.windows, e);
+    int rc = windows_of_options(&o.windows, c->options, e);
     if (rc == 0)
         rc = model_path_check(o.model_path, e);
     if (rc)

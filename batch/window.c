@@ -258,3 +258,16 @@ int64_t windows_after(const struct windows *w, int64_t wall_us, int64_t work_us)
     }
     return WINDOW_NEVER;
 }
+
+int windows_of_options(struct windows *ret, const struct options *o, struct error *e)
+{
+    const char *text = option_item(o, OPTION_WORK_WINDOW, 0);
+    int rc = 0;
+    if (!text && option_given(o, OPTION_WORK_WINDOW))
+        rc = windows_add(ret, option_text(o, OPTION_WORK_WINDOW), e);
+    for (size_t i = 1; rc == 0 && text; i++) {
+        rc = windows_add(ret, text, e);
+        text = option_item(o, OPTION_WORK_WINDOW, i);
+    }
+    return rc ? error_wrap(e, "--window") : 0;
+}

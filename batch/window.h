@@ -23,6 +23,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "batch/options.h"
 
 #define WINDOWS_MAX 32
 #define WINDOW_NEVER INT64_MAX
@@ -36,6 +37,8 @@ struct windows {
     size_t n; /* 0: always open */
 };
 
+/* Those of --window or, without any, of the environment or the configuration file. */
+int windows_of_options(struct windows *ret, const struct options *o, struct error *e);
 /* Adds what the text says; ERROR_USAGE names the part that makes no sense. */
 int windows_add(struct windows *w, const char *text, struct error *e);
 
