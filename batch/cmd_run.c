@@ -65,15 +65,13 @@ static struct worker_options worker_options(const struct options *o)
 /* What a limit is made for has to be known before; and once there is one, it is asked no more. */
 static int decide_budget(struct worker_options *o, struct error *e)
 {
-    char ignored[MACHINE_WARNING_BYTES], take[24];
+    char ignored[MACHINE_WARNING_BYTES], take[24]; /* the warning is the worker's to give */
     struct machine_budget budget;
-    if (o->memory_bytes) /* the warning is the worker's to give */
-        return machine_check_budget("", o->memory_bytes, ignored, e);
-    int rc = machine_budget("", &budget, e);
+    int rc = machine_choose_budget("", o->memory_bytes, &budget, ignored, e);
     if (rc)
         return rc;
     o->memory_bytes = budget.bytes;
-    if (log_enabled(LOG_INFO))
+    if (*budget.from && log_enabled(LOG_INFO))
         message("memory budget %s: %s", str_format_size(budget.bytes, take), budget.from);
     return 0;
 }

@@ -40,13 +40,11 @@ int model_options_read(struct engine_options *ret, const struct options *o, cons
 int model_ledger_new(struct ledger **ret, const struct options *o, struct error *e)
 {
     struct machine_budget budget;
-    char warning[MACHINE_WARNING_BYTES] = "";
-    const bool given = option_given(o, OPTION_MEMORY);
-    uint64_t bytes = given ? option_size(o, OPTION_MEMORY) : 0;
-    int rc = given ? machine_check_budget("", bytes, warning, e) : machine_budget("", &budget, e);
+    char warning[MACHINE_WARNING_BYTES];
+    int rc = machine_choose_budget("", option_size(o, OPTION_MEMORY), &budget, warning, e);
     if (rc < 0)
         return rc;
     if (*warning)
         message("%s", warning);
-    return ledger_new(ret, given ? bytes : budget.bytes, e);
+    return ledger_new(ret, budget.bytes, e);
 }

@@ -90,6 +90,16 @@ int machine_check_budget(const char *root, uint64_t bytes, char warning[MACHINE_
     return 0;
 }
 
+int machine_choose_budget(const char *root, uint64_t asked, struct machine_budget *ret,
+                          char warning[MACHINE_WARNING_BYTES], struct error *e)
+{
+    warning[0] = '\0';
+    if (asked == 0)
+        return machine_budget(root, ret, e);
+    *ret = (struct machine_budget){.bytes = asked};
+    return machine_check_budget(root, asked, warning, e);
+}
+
 void machine_reads(const char *root, struct machine_reads *ret)
 {
     char folder[4096];

@@ -29,6 +29,9 @@ int machine_budget(const char *root, struct machine_budget *ret, struct error *e
 #define MACHINE_WARNING_BYTES 700
 int machine_check_budget(const char *root, uint64_t bytes, char warning[MACHINE_WARNING_BYTES],
                          struct error *e);
+/* The one that was asked for, checked, from "" then; asked 0: the one that nobody named, without a warning. */
+int machine_choose_budget(const char *root, uint64_t asked, struct machine_budget *ret,
+                          char warning[MACHINE_WARNING_BYTES], struct error *e);
 
 /* Bytes read of disks since the process began, as the kernel counts; -1: it does not tell. */
 struct machine_reads {

@@ -90,19 +90,16 @@ int worker_budget(const struct worker_options *o, struct report *r, uint64_t *re
 {
     char warning[MACHINE_WARNING_BYTES], take[24];
     struct machine_budget budget;
-    *ret = o->memory_bytes;
-    if (*ret) {
-        int rc = machine_check_budget(o->root, *ret, warning, e);
-        if (rc == 0 && *warning)
-            report_say(r, LOG_WARN, "%s", warning);
+    int rc = machine_choose_budget(o->root, o->memory_bytes, &budget, warning, e);
+    if (rc)
         return rc;
-    }
-    int rc = machine_budget(o->root, &budget, e);
-    if (rc == 0)
+    if (*warning)
+        report_say(r, LOG_WARN, "%s", warning);
+    if (*budget.from)
         report_say(r, LOG_INFO, "memory budget %s: %s", str_format_size(budget.bytes, take),
                    budget.from);
-    *ret = rc == 0 ? budget.bytes : 0;
-    return rc;
+    *ret = budget.bytes;
+    return 0;
 }
 
 /* What the model would take, before anything is loaded and before anybody is superseded. */

@@ -200,6 +200,23 @@ TEST(machine_knows_its_own_group_of_memory)
     check_own(false, "root/sys/fs/cgroup/memory", "/");
 }
 
+TEST(machine_takes_the_budget_that_was_asked_for_or_finds_one)
+{
+    char warning[MACHINE_WARNING_BYTES];
+    struct machine_budget asked, found, alone;
+    struct error e = {0};
+    make_machine("0::/a\n", unified);
+    CHECK_OK(machine_choose_budget("root", 17 * GIB, &asked, warning, &e), &e);
+    CHECK(asked.bytes == 17 * GIB && !asked.from[0] && strstr(warning, "only 16.0 GiB"));
+    CHECK_OK(machine_choose_budget("root", 0, &found, warning, &e), &e);
+    CHECK_OK(machine_budget("root", &alone, &e), &e);
+    CHECK(found.bytes == alone.bytes && !warning[0]);
+    CHECK_STR(found.from, alone.from);
+    group2("a", "4294967296\n", GIB, 0);
+    CHECK_ERROR(machine_choose_budget("root", 5 * GIB, &asked, warning, &e), &e, ERROR_BUDGET,
+                "allows 4.0 GiB");
+}
+
 TEST(machine_refuses_a_budget_above_the_groups_limit)
 {
     char warning[MACHINE_WARNING_BYTES];
