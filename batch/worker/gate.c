@@ -19,10 +19,11 @@ static int ask(struct worker *w, struct gate_view *ret, struct error *e)
 {
     memset(ret, 0, sizeof(*ret));
     for (size_t i = 0; i < ARRAY_LEN(gates); i++) {
-        struct gate_view view = {.name = gates[i].name};
+        struct gate_view view = {0};
         int rc = gates[i].ask(w, &view, e);
         if (rc)
             return rc;
+        view.name = gates[i].name; /* gates write the whole of it */
         if (view.stand > ret->stand)
             *ret = view;
     }
