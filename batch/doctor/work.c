@@ -79,7 +79,7 @@ static void say_end(struct doctor *d, int64_t work_us)
     else
         doctor_say(d, DOCTOR_OK, NULL, "%s at the rate measured so far; done around %s", duration,
                    at);
-    doctor_value(d, "seconds", (double)(work_us / 1000000));
+    doctor_value(d, "seconds", (double)work_us * 1e-6);
 }
 
 void doctor_time_needed(struct doctor *d)

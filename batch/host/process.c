@@ -79,9 +79,10 @@ static int64_t find_age_s(const char *root, const char *folder)
     const double start_s = find_start_s(folder);
     snprintf(path, sizeof(path), "%.4096s/proc", root);
     const char *up = figures_read(&text, path, "uptime");
-    const double age_s = *up && start_s >= 0 ? strtod(up, NULL) - start_s : -1;
+    const bool known = *up && start_s >= 0;
+    const double age_s = known ? strtod(up, NULL) - start_s : 0;
     buf_release(&text);
-    return *up && start_s >= 0 ? (int64_t)MAX_OF(age_s, 0.0) : -1;
+    return known ? (int64_t)MAX_OF(age_s, 0.0) : -1;
 }
 
 bool process_describe(const char *root, int pid, struct process *ret)

@@ -208,6 +208,13 @@ static int refuse_for_ever(const struct worker *w, const struct memory *m, struc
                      str_format_size(m->total_bytes, total));
 }
 
+static int say_memory(const struct guard *g, struct gate_view *ret)
+{
+    ret->stand = g->memory.stand;
+    snprintf(ret->why, sizeof(ret->why), "%s", g->memory.why);
+    return 0;
+}
+
 int gate_memory(struct worker *w, struct gate_view *ret, struct error *e)
 {
     struct guard *g = &w->guard;
@@ -219,10 +226,8 @@ int gate_memory(struct worker *w, struct gate_view *ret, struct error *e)
         g->memory_next_us = 0;
         return 0;
     }
-    if (now_us < g->memory_next_us) {
-        *ret = g->memory;
-        return 0;
-    }
+    if (now_us < g->memory_next_us)
+        return say_memory(g, ret);
     const bool first = g->memory_next_us == 0;
     g->memory_next_us = now_us + MEMORY_EVERY_US;
     if (!memory_read(w->o->root, &m))
@@ -235,8 +240,7 @@ int gate_memory(struct worker *w, struct gate_view *ret, struct error *e)
     if (!open && g->memory.stand == GATE_OPEN)
         name_shortage(w, &shortage, g->memory.why);
     g->memory.stand = open ? GATE_OPEN : GATE_SHUT;
-    *ret = g->memory;
-    return 0;
+    return say_memory(g, ret);
 }
 
 /* ------------------------------------------------------------------ beginning and end */

@@ -42,6 +42,8 @@ void nvml_load(void)
     char folder[4096], path[4200];
     find_folder(folder);
     snprintf(path, sizeof(path), "%s/libnvidia-ml.so.1", folder);
-    if (!dlopen(path, RTLD_NOW))
+    const void *library = dlopen(path, RTLD_NOW); /* until the process ends */
+    if (!library)
         test_fail(__FILE__, __LINE__, "%s", dlerror());
+    /* cppcheck-suppress resourceLeak */
 }
