@@ -9,7 +9,7 @@
 
 #define STALE_US 30000000
 /* How long the end of a watch waits for a call into the driver. */
-#define CLOSE_US 1000000
+#define CLOSE_US 250000
 
 struct gpu_watch {
     pthread_mutex_t lock;

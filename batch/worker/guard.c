@@ -14,7 +14,7 @@
 #define ASK_WAITING_US 2000000
 #define ASK_LEAST_US 100000
 /* The first answer is waited for this long: loading the driver's library takes a while. */
-#define FIRST_ANSWER_US 2000000
+#define FIRST_ANSWER_US 3000000
 #define MEMORY_EVERY_US 1000000
 /* Looks in a row that memory which was not there must be there. */
 #define MEMORY_GOOD 2

@@ -290,7 +290,4 @@ TEST(doctor_command_names_strangers_on_the_gpu_and_what_does_not_fit)
     CHECK(finding_of(o, "model", "ok") != NULL && finding_of(o, "database", "note") != NULL);
     CHECK(finding_of(o, "model_disk", "ok") != NULL || finding_of(o, "model_disk", "warning"));
     cJSON_Delete(o);
-    nvml_says("init hang\n");
-    CHECK_INT(program_run("doctor", out, sizeof(out)), 0);
-    CHECK(strstr(out, "nobody can say who uses it: the GPU's driver does not answer") != NULL);
 }
