@@ -185,7 +185,7 @@ static void print_weights(struct output *out, const struct engine_plan *p, uint3
 }
 
 /* What one sequence that decodes will read; its speed where the machine was measured. */
-static void print_forecast(struct output *out, const struct engine_forecast *f,
+static void print_forecast(struct output *out, const struct engine_forecast *f, uint32_t n_experts,
                            const struct probe *probe)
 {
     char note[160] = "";
@@ -194,8 +194,9 @@ static void print_forecast(struct output *out, const struct engine_forecast *f,
         return;
     output_put(out, "\nexpected of a sequence, a token\n");
     if (f->slots_per_layer > 0)
-        snprintf(note, sizeof(note), "%.0f %% of experts in memory with %.0f of a layer's",
-                 100 * f->hit_rate, f->slots_per_layer);
+        snprintf(note, sizeof(note),
+                 "%.0f %% of experts in memory: room for %.3g of each layer's %u",
+                 100 * f->hit_rate, f->slots_per_layer, n_experts);
     print_size(out, "read", f->read_bytes, note);
     print_size(out, "multiplied", f->touched_bytes, "");
     if (probe->memory_bytes_per_s <= 0)
@@ -430,7 +431,7 @@ static int print(struct command_context *c, const struct engine *en,
         add_makeup(o, &makeup);
         if (plan.slots > 0)
             add_plan(o, &plan, facts->budget.from);
-        if (plan.slots > 0)
+        if (plan.slots > 0 && plan.fits)
             add_forecast(o, &forecast, &facts->probe);
         add_tensors(o, en);
         return output_json(c->out, o, true, e);
@@ -443,7 +444,8 @@ static int print(struct command_context *c, const struct engine *en,
     if (rc == 0 && plan.slots > 0) {
         print_plan(c->out, &plan, info.n_layers);
         print_budget(c, en, &plan, facts->budget.from);
-        print_forecast(c->out, &forecast, &facts->probe);
+        if (plan.fits)
+            print_forecast(c->out, &forecast, makeup.n_experts, &facts->probe);
     }
     return rc;
 }
@@ -487,9 +489,10 @@ static int run(struct command_context *c, struct error *e)
 }
 
 static const enum option_id options[] = {
-    OPTION_MODEL,   OPTION_MEMORY, OPTION_SLOTS,         OPTION_CTX,         OPTION_CHUNK,
-    OPTION_EXACT,   OPTION_IO,     OPTION_EXPERT_POLICY, OPTION_CHAT_FORMAT, OPTION_TENSORS,
-    OPTION_MEASURE, OPTION_JSON,   OPTION_NONE};
+    OPTION_MODEL,       OPTION_MEMORY,  OPTION_SLOTS,   OPTION_CTX,
+    OPTION_CHUNK,       OPTION_EXACT,   OPTION_IO,      OPTION_EXPERT_POLICY,
+    OPTION_CHAT_FORMAT, OPTION_TENSORS, OPTION_MEASURE, OPTION_LOOKAHEAD,
+    OPTION_THREADS,     OPTION_ISA,     OPTION_JSON,    OPTION_NONE};
 
 const struct command command_inspect = {
     .name = "inspect",

@@ -149,6 +149,20 @@ static double per_second(double n, double ms)
     return ms > 0 ? 1000 * n / ms : 0;
 }
 
+static uint64_t expert_bytes(const struct report *r)
+{
+    return r->read_bytes - MIN_OF(r->layer_bytes, r->read_bytes);
+}
+
+static void say_layers(struct report *r)
+{
+    char size[24], wait[24];
+    if (r->layer_bytes)
+        report_say(r, LOG_INFO, "layers: %s read for steps, %s waiting for them",
+                   str_format_size(r->layer_bytes, size),
+                   str_format_duration((int64_t)(r->layers_wait_ms / 1000), wait));
+}
+
 static void say_experts(struct report *r)
 {
     char size[24], rate[24], wait[24];
@@ -158,8 +172,8 @@ static void say_experts(struct report *r)
             r, LOG_INFO,
             "experts: %s read at %s/s, %.1f %% of those wanted were in memory, %s waiting "
             "for reads",
-            str_format_size(r->read_bytes, size),
-            str_format_size((uint64_t)per_second((double)r->read_bytes, r->expert_busy_ms), rate),
+            str_format_size(expert_bytes(r), size),
+            str_format_size((uint64_t)per_second((double)expert_bytes(r), r->expert_busy_ms), rate),
             100 * (double)r->expert_hits / wanted,
             str_format_duration((int64_t)(r->expert_wait_ms / 1000), wait));
 }
@@ -214,6 +228,7 @@ void report_summary(struct report *r)
         (unsigned long long)r->n_returned, str_format_duration((int64_t)elapsed_s, duration),
         (unsigned long long)r->prompt_tokens, (unsigned long long)r->decode_tokens,
         elapsed_s > 0 ? (double)r->decode_tokens / elapsed_s : 0);
+    say_layers(r);
     say_experts(r);
     say_expected(r);
     say_empty(r);
@@ -246,6 +261,8 @@ cJSON *report_json(const struct report *r)
         {"sequence_tokens_per_second", per_second((double)r->sequences_tokens, r->sequences_ms)},
         {"load_bytes", (double)r->load_bytes},
         {"bytes_read", (double)r->read_bytes},
+        {"layer_bytes", (double)r->layer_bytes},
+        {"layers_wait_ms", r->layers_wait_ms},
         {"experts_wanted", (double)r->experts_wanted},
         {"expert_hits", (double)r->expert_hits},
         {"expert_misses", (double)r->expert_misses},
@@ -254,7 +271,7 @@ cJSON *report_json(const struct report *r)
         {"reads", (double)r->expert_reads},
         {"read_ms", r->expert_busy_ms},
         {"read_wait_ms", r->expert_wait_ms},
-        {"read_bytes_per_second", per_second((double)r->read_bytes, r->expert_busy_ms)},
+        {"read_bytes_per_second", per_second((double)expert_bytes(r), r->expert_busy_ms)},
     };
     cJSON *o = cJSON_CreateObject();
     for (size_t i = 0; i < ARRAY_LEN(numbers); i++)

@@ -32,6 +32,8 @@ struct report {
     uint64_t load_bytes; /* and loads read, each of them all of what stays */
     /* all reads of disks while the model was loaded, as the kernel counts; -1: it does not tell */
     int64_t process_read_bytes, group_read_bytes;
+    uint64_t layer_bytes; /* of read_bytes: layers that do not stay */
+    double layers_wait_ms;
     double expert_busy_ms, expert_wait_ms; /* reads under way; steps stood waiting for some */
     double step_ms;                        /* all steps took, waiting included */
     uint64_t row_layers;                   /* rows that layers were computed for */

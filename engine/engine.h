@@ -364,6 +364,7 @@ struct engine_counters {
     uint64_t expert_reads;                        /* of one matrix each */
     double expert_busy_ms;                        /* at least one of them was under way */
     double expert_wait_ms;                        /* steps stood waiting for reads of experts */
+    uint64_t layer_bytes;                         /* of bytes_read: streamed layers */
     double layers_wait_ms;                        /* and of streamed layers */
     uint32_t worst_file_failures;                 /* reads of one file of the model that failed */
 };

@@ -275,6 +275,8 @@ static void keep_counts(struct worker *w)
     add_reads(&w->report.process_read_bytes, w->reads.process_bytes, now.process_bytes);
     add_reads(&w->report.group_read_bytes, w->reads.group_bytes, now.group_bytes);
     w->report.read_bytes += c.bytes_read;
+    w->report.layer_bytes += c.layer_bytes;
+    w->report.layers_wait_ms += c.layers_wait_ms;
     w->report.load_bytes += c.load_bytes;
     w->report.experts_wanted += c.experts_wanted;
     w->report.expert_hits += c.expert_hits;

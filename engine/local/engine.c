@@ -279,6 +279,7 @@ void engine_counters(const struct engine *en, struct engine_counters *ret)
     if (en->trunk)
         trunk_counters(en->trunk, &trunk);
     ret->bytes_read = experts.bytes_read + trunk.bytes_read;
+    ret->layer_bytes = trunk.bytes_read;
     ret->layers_wait_ms = (double)trunk.wait_us / US_PER_MS;
     ret->experts_wanted = experts.wanted;
     ret->expert_hits = experts.hits;
