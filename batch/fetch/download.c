@@ -113,10 +113,14 @@ static void fail_later(struct download *d, const struct transfer_outcome *o)
     const int64_t pause_us = next_pause_us(d, o->retry_after_s);
     if (now_us + pause_us - d->failing_since_us > d->options->give_up_us) {
         struct error why = o->why;
-        char text[24];
+        char text[24], wait[24], asks[64] = "";
         why.code = ERROR_UNFINISHED;
-        (void)error_wrap(&why, "gave up after %s without a new byte",
-                         str_format_duration((now_us - d->failing_since_us) / US_PER_S, text));
+        if (o->retry_after_s * US_PER_S >= pause_us)
+            snprintf(asks, sizeof(asks), ", as the server asks to wait for %s",
+                     str_format_duration(o->retry_after_s, wait));
+        (void)error_wrap(&why, "gave up after %s without a new byte%s",
+                         str_format_duration((now_us - d->failing_since_us) / US_PER_S, text),
+                         asks);
         download_fail(d, &why);
         return;
     }

@@ -210,6 +210,7 @@ TEST(fetch_says_why_there_is_no_file)
     check_fails(WEB_WRONG_TOTAL, true, ERROR_BADDATA,
                 "200000 bytes says the hub, 200007 the server");
     check_fails(WEB_DOWN, true, ERROR_UNFINISHED, "status 503");
+    check_fails(WEB_DOWN_LONG, true, ERROR_UNFINISHED, "as the server asks to wait for 1h 00m 00s");
     check_fails(WEB_NO_LENGTH, false, ERROR_UNSUPPORTED, "does not say how large");
     check_fails(WEB_PAGE, false, ERROR_BADDATA, "web page");
     check_fails(WEB_ENCODED, true, ERROR_INVALID, "encoded");

@@ -189,6 +189,8 @@ static void answer(struct exchange *x)
         say_head(x, "403 Forbidden", "Content-Length: 0\r\n");
     else if (w->fault == WEB_GONE)
         say_head(x, "404 Not Found", "Content-Length: 0\r\n");
+    else if (w->fault == WEB_DOWN_LONG)
+        say_head(x, "503 Service Unavailable", "Retry-After: 3600\r\nContent-Length: 0\r\n");
     else if (w->fault == WEB_DOWN || (w->fault == WEB_BUSY && request % 3 == 0))
         say_head(x, "503 Service Unavailable", "Retry-After: 0\r\nContent-Length: 4\r\n\r\nbusy");
     else if (w->fault == WEB_BUSY && request % 3 == 1)

@@ -33,6 +33,7 @@ enum web_fault {
     WEB_CHANGES_SILENTLY, /* another file under the same ETag */
     WEB_BUSY,             /* the first answers are 503 and 429 */
     WEB_DOWN,             /* always 503 */
+    WEB_DOWN_LONG,        /* and wants an hour between requests */
     WEB_NO_LENGTH,        /* the whole file, and no word of its size */
     WEB_PAGE,             /* an HTML page */
     WEB_ENCODED,          /* Content-Encoding: gzip */
