@@ -131,6 +131,12 @@ $(B)/nocturne: $(call obj,$(BATCH_SRC)) $(LIBS)
 	@$(CC) -o $@ $(call obj,$(BATCH_SRC)) $(LIBS) $(LDLIBS_ALL)
 $(B)/tests/run: $(call obj,$(TEST_SRC)) $(BATCH_LIB_OBJ) $(LIBS)
 	@$(CC) -o $@ $(call obj,$(TEST_SRC)) $(BATCH_LIB_OBJ) $(LIBS) $(LDLIBS_ALL)
+# The program with a stand-in for the engine, for nights of thousands of jobs.
+STANDIN := $(B)/tests/nocturne-standin
+STANDIN_OBJ := $(call obj,$(BATCH_SRC) tests/fixtures/standin/engine.c)
+STANDIN_LIBS := $(filter-out $(B)/libengine.a,$(LIBS))
+$(STANDIN): $(STANDIN_OBJ) $(STANDIN_LIBS)
+	@$(CC) -o $@ $(STANDIN_OBJ) $(STANDIN_LIBS) $(LDLIBS_ALL)
 # What the tests give the program in the place of NVIDIA's library.
 FAKE_NVML := $(B)/tests/nvml/libnvidia-ml.so.1
 $(FAKE_NVML): tests/fixtures/nvml/nvml.c Makefile
@@ -152,7 +158,7 @@ $(B)/fuzz/%: $(B)/tests/fuzz/%.o $(LIBS)
 fuzzers: $(FUZZERS)
 tools: $(TOOLS)
 benches: $(BENCHES)
-tests: $(B)/tests/run $(B)/nocturne $(TOOLS) $(FAKE_NVML)
+tests: $(B)/tests/run $(B)/nocturne $(TOOLS) $(FAKE_NVML) $(STANDIN)
 
 deps: ## install what is missing from the distribution's packages (NO_INSTALL=1: only say so)
 	@sh tools/install-deps.sh $(if $(CROSS),$(ARCH),build)

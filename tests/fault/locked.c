@@ -18,7 +18,7 @@
 #define JOBS 8
 #define HOLD_US                                                                                    \
     3000000 /* fifteen times as long as anybody waits: a minute for thirty seconds' patience */
-#define WAIT "--busy-timeout 200ms "
+#define WAIT "--busy-timeout 100ms "
 
 static char *prepare(const char *db)
 {
