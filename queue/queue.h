@@ -550,6 +550,107 @@ void queue_events_release(struct queue_events *v);
 /* The newest one's key (0: there is none): where whoever wants only what happens from now on begins. */
 int queue_events_last(struct queue *q, int64_t *ret_key, struct error *e);
 
+/* ---- The record, read ------------------------------------------------------------------------- */
+
+struct queue_run {
+    int64_t key; /* what people call it by: 1, 2 ... */
+    int64_t started_us;
+    int64_t known_us; /* its end; of one that runs or died: the last that is known of it */
+    bool running;     /* its worker lives */
+    char
+        *why; /* it stopped, in a word; "died", "superseded" when it could not say; NULL: it runs */
+    int status;  /* the exit status; -1: unknown */
+    char *error; /* the sentence of a failure, or NULL */
+    char *machine_json, *model_json, *configuration_json, *plan_json, *totals_json;
+};
+struct queue_runs {
+    struct queue_run *item; /* [n], newest first */
+    size_t n;
+    int64_t next_key; /* pass as before_key to go on; 0: that was all */
+};
+/* before_key 0: from the newest. */
+int queue_runs(struct queue *q, int64_t before_key, size_t limit, struct queue_runs *ret,
+               struct error *e);
+void queue_runs_release(struct queue_runs *r);
+void queue_run_release(struct queue_run *r); /* of one that was taken out of a list */
+
+/*
+ * A part of a run in wall time: what ended from `from_us` until before `until_us`. An attempt that died
+ * counts when it was claimed, because nobody knows when it ended.
+ */
+struct queue_span {
+    int64_t run;
+    int64_t from_us, until_us; /* 0 and INT64_MAX: all of it */
+};
+
+/* What the attempts of a span add up to. What an attempt did not know adds nothing. */
+struct queue_run_sums {
+    int64_t attempts;
+    int64_t done, failed, retried, released, died, cancelled, running;
+    int64_t empty; /* of those done: the answer says nothing */
+    int64_t prefill_tokens, prefill_ms, decode_tokens, decode_ms, resumed_tokens;
+    int64_t load_ms, read_bytes, expert_hits, expert_misses;
+    int64_t peak_resident_bytes; /* the most of one */
+};
+int queue_run_sums(struct queue *q, const struct queue_span *s, struct queue_run_sums *ret,
+                   struct error *e);
+
+struct queue_samples {
+    struct queue_sample *item; /* [n] in order of elapsed_us */
+    size_t n;
+    bool more;
+};
+/* after_us: the elapsed_us of the last one given; -1: from the first. */
+int queue_run_samples(struct queue *q, const struct queue_span *s, int64_t after_us,
+                      struct queue_samples *ret, struct error *e);
+void queue_samples_release(struct queue_samples *s);
+
+/* Attempts of a span that ended in an error, in order of their jobs. */
+struct queue_failure {
+    int64_t job, attempt;
+    int64_t at_us;
+    bool final; /* the request's answer is this error; else the job came back */
+    struct queue_id request;
+    char *custom_id;
+    char *error_json;
+};
+struct queue_failures {
+    struct queue_failure *item; /* [n] */
+    size_t n;
+    bool more; /* go on after the last one's job and attempt */
+};
+int queue_run_failures(struct queue *q, const struct queue_span *s, int64_t after_job,
+                       int64_t after_attempt, struct queue_failures *ret, struct error *e);
+void queue_failures_release(struct queue_failures *f);
+
+/* The requests that took a span's time most, each with all its attempts in it. */
+struct queue_longest {
+    struct queue_id request;
+    char *custom_id;
+    char *batch_name;
+    enum queue_state state;
+    int64_t attempts;
+    int64_t held_us; /* claimed, added up */
+    int64_t prefill_tokens, decode_tokens;
+};
+struct queue_longests {
+    struct queue_longest *item; /* [n], the longest first */
+    size_t n;
+};
+int queue_run_longest(struct queue *q, const struct queue_span *s, size_t limit,
+                      struct queue_longests *ret, struct error *e);
+void queue_longests_release(struct queue_longests *l);
+
+/* A run's notes, in order; the key is their number, pass the last to go on. */
+int queue_run_notes(struct queue *q, const struct queue_span *s, int64_t after_key,
+                    struct queue_events *ret, struct error *e);
+/* What else happened then, in order: pauses, resumptions, requests that killed their workers. */
+int queue_told(struct queue *q, int64_t from_us, int64_t until_us, struct queue_events *ret,
+               struct error *e);
+/* Requests that expired or were cancelled in that time. */
+int queue_lapsed(struct queue *q, int64_t from_us, int64_t until_us, int64_t *ret_expired,
+                 int64_t *ret_cancelled, struct error *e);
+
 /* ---- Waking ----------------------------------------------------------------------------------- */
 
 /* A connection that never writes; polling costs microseconds and touches no disk. */

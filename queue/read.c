@@ -246,7 +246,7 @@ static void release_event(void *element)
     mem_free(v->detail_json);
 }
 
-static const struct row_type event_type = {sizeof(struct queue_event), copy_event, release_event};
+const struct row_type event_type = {sizeof(struct queue_event), copy_event, release_event};
 
 int queue_events(struct queue *q, int64_t after_key, size_t limit, struct queue_events *ret,
                  struct error *e)

@@ -45,6 +45,8 @@ int copy_request(struct queue *q, sqlite3_stmt *stmt, void *element, size_t *byt
                  struct error *e);
 void release_request(void *element);
 
+extern const struct row_type event_type; /* of struct queue_event */
+
 /* col_copy that counts. */
 int copy_text(sqlite3_stmt *stmt, int i, char **ret, size_t *bytes, struct error *e);
 

@@ -5,6 +5,9 @@
  * running request (with progress "saved tokens", of a worker that died without a word), one that
  * waits after a retry, and two queued; "gone" was cancelled; "later" waits for the year 2100. The
  * queue is paused.
+ *
+ * data/v2.db was written by the program of version 2: two requests are done, with 5 tokens each, one has
+ * failed, two are queued; one worker has come and gone, and left no record of its run.
  */
 #include "base/file.h"
 #include "tests/queue/help.h"
@@ -81,6 +84,38 @@ TEST(queue_migrate_a_database_of_version_1_opens_and_is_finished)
     CHECK_STR(b.item[0].metadata_json, "{\"night\":1}");
     queue_batches_release(&b);
     CHECK_OK(queue_integrity(q, &e), &e);
+    queue_worker_close(w, str_of("done"));
+    queue_close(q);
+}
+
+TEST(queue_migrate_a_database_of_version_2_opens_and_records_runs)
+{
+    struct error e = {0};
+    bool more = true;
+    copy_database("v2.db");
+    struct queue *q = help_open(DB);
+    CHECK_OK(queue_integrity(q, &e), &e);
+    CHECK_INT(help_counts(q).state[QUEUE_DONE], 2);
+    CHECK_INT(help_counts(q).state[QUEUE_QUEUED], 2);
+    struct queue_runs runs;
+    CHECK_OK(queue_runs(q, 0, 0, &runs, &e), &e);
+    CHECK_INT(runs.n, 0);
+    queue_runs_release(&runs);
+
+    struct queue_worker *w = help_worker(q);
+    const struct queue_run_about about = {.model_json = str_of("{\"name\":\"small\"}")};
+    CHECK_OK(queue_run_begin(w, &about, &e), &e);
+    while (more)
+        CHECK_OK(queue_scan(q, &more, &e), &e);
+    struct queue_claim c = help_claim_one(w);
+    CHECK(!help_end(q, c.job, c.attempt, QUEUE_END_DONE));
+    struct queue_run_sums sums;
+    const struct queue_span all = {1, 0, INT64_MAX};
+    CHECK_OK(queue_run_sums(q, &all, &sums, &e), &e);
+    CHECK_INT(sums.done, 1);
+    CHECK_INT(sums.decode_tokens, 7);
+    CHECK_OK(queue_integrity(q, &e), &e);
+    help_free_claim(&c);
     queue_worker_close(w, str_of("done"));
     queue_close(q);
 }
