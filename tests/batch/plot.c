@@ -6,44 +6,8 @@
 
 #include "batch/markup.h"
 #include "batch/plot_ticks.h"
+#include "tests/batch/well_formed.h"
 #include "tests/test.h"
-
-/* Just enough of XML: tags nest, attributes are quoted, no bare '<', '&' or control character. */
-static bool well_formed(const char *text)
-{
-    char open[32][16];
-    int depth = 0;
-    for (const char *p = text; *p; p++) {
-        if ((unsigned char)*p < 0x20 && *p != '\n')
-            return false;
-        if (*p == '&' && strncmp(p, "&amp;", 5) != 0 && strncmp(p, "&lt;", 4) != 0 &&
-            strncmp(p, "&gt;", 4) != 0 && strncmp(p, "&quot;", 6) != 0 &&
-            strncmp(p, "&#39;", 5) != 0)
-            return false;
-        if (*p != '<')
-            continue;
-        const bool closing = p[1] == '/';
-        const char *name = p + 1 + closing;
-        const size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyz");
-        bool quoted = false;
-        for (p = name + n; *p && (quoted || *p != '>'); p++) {
-            if (*p == '<')
-                return false;
-            quoted = quoted != (*p == '"');
-        }
-        if (!*p || n == 0 || n > 15)
-            return false;
-        if (closing) {
-            if (depth == 0 || strncmp(open[--depth], name, n) != 0 || open[depth][n])
-                return false;
-        } else if (p[-1] != '/') {
-            snprintf(open[depth++], sizeof(open[0]), "%.*s", (int)n, name);
-        }
-        if (depth == 32)
-            return false;
-    }
-    return depth == 0;
-}
 
 static size_t count(const char *text, const char *what)
 {
