@@ -94,7 +94,8 @@ void doctor_model_disk(struct doctor *d)
     struct place place;
     struct error why = {0};
     char text[400], disk[24], memory[24];
-    if (!d->model || !doctor_live(d))
+    /* A worker that runs is not disturbed. */
+    if (!d->model || !doctor_live(d) || d->status.worker.alive)
         return;
     find_place(d->model_path, &place);
     if (probe_run(d->model_path, d->ledger, &p, &why) != 0) {

@@ -54,12 +54,18 @@ void doctor_processor(struct doctor *d)
     doctor_value(d, "cores", parallel_cores());
 }
 
+/* A worker that runs has what it is meant to have. */
+static int worker_pid(const struct doctor *d)
+{
+    return d->status.worker.alive ? d->status.worker.pid : (int)getpid();
+}
+
 static const char *name_largest(const struct doctor *d, char out[256])
 {
     struct process p;
     char who[PROCESS_TEXT_BYTES], held[24];
     snprintf(out, 256, "end what is not needed tonight");
-    if (process_largest(d->root, (int)getpid(), &p))
+    if (process_largest(d->root, worker_pid(d), &p))
         snprintf(out, 256, "end what is not needed tonight: %s holds %s", process_text(&p, who),
                  str_format_size(p.resident_bytes, held));
     return out;
@@ -68,13 +74,15 @@ static const char *name_largest(const struct doctor *d, char out[256])
 void doctor_memory(struct doctor *d)
 {
     struct memory m;
+    struct process own;
     char total[24], available[24], unused[24], swap[24], used[24], largest[256];
     if (!memory_read(d->root, &m)) {
         doctor_say(d, DOCTOR_WARNING, "give --memory",
                    "the kernel does not tell what is available");
         return;
     }
-    const bool little = m.available_bytes < m.total_bytes / 4;
+    (void)process_describe(d->root, worker_pid(d), &own);
+    const bool little = m.available_bytes + own.resident_bytes < m.total_bytes / 4;
     const bool swapped = m.swap_used_bytes > m.total_bytes / 16;
     doctor_say(d,
                little    ? DOCTOR_WARNING

@@ -9,6 +9,8 @@
 void doctor_budget(struct doctor *d)
 {
     char size[24];
+    if (d->status.worker.alive)
+        return;
     if (!d->ledger) {
         doctor_say(d, DOCTOR_PROBLEM, "give a --memory that the machine and its limits have", "%s",
                    d->budget_error.text);
@@ -42,6 +44,12 @@ void doctor_model(struct doctor *d)
     struct engine_info info;
     struct error why = {0};
     char total[24], limit[24];
+    if (d->status.worker.alive) {
+        doctor_say(d, DOCTOR_OK, NULL,
+                   "a worker runs, with %s planned; no other is planned beside it",
+                   str_format_size(d->status.worker.planned_bytes, total));
+        return;
+    }
     if (!d->model_path) {
         doctor_say(d, DOCTOR_NOTE, "nocturne doctor -m FILE", "none was named, none was looked at");
         return;

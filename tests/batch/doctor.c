@@ -179,6 +179,29 @@ TEST(doctor_sees_a_container_with_a_small_group_of_the_first_version)
     expect_one("io_uring", DOCTOR_NOTE, "io_uring_disabled=2", "sysctl");
 }
 
+TEST(doctor_leaves_a_worker_that_runs_alone)
+{
+    struct doctor d = {.model_path = "model.gguf", .queue_error = {.code = ERROR_NOTFOUND}};
+    d.status.worker = (struct queue_worker_info){
+        .present = true, .alive = true, .pid = 4711, .planned_bytes = 80 * GIB};
+    put_memory(119, 20, 25, 0);
+    put("proc/4711/status", "VmRSS: 83886080 kB\n");
+    put("proc/4711/comm", "nocturne\n");
+    put("proc/99/status", "VmRSS: 1048576 kB\n");
+    put("proc/99/comm", "other\n");
+    look(&d, "memory");
+    expect(&d, 0, DOCTOR_OK, "25.0 GiB of 119.0 GiB", NULL);
+    look(&d, "model");
+    CHECK_INT(d.n, 1);
+    expect(&d, 0, DOCTOR_OK, "a worker runs, with 80.0 GiB planned", NULL);
+    put_memory(119, 20, 25, 9);
+    look(&d, "memory");
+    expect(&d, 0, DOCTOR_NOTE, "swap in use", ", 'other' holds 1.0 GiB");
+    look(&d, "budget");
+    CHECK_INT(d.n, 0);
+    doctor_forget(&d);
+}
+
 TEST(doctor_counts_promises_where_the_kernel_does)
 {
     struct doctor d = {0};

@@ -25,7 +25,7 @@ t nocturne run --drain --raw
 nocturne submit -q --batch quiet --max-tokens 5 docs/long.txt > id
 t nocturne run --drain --raw --log warn
 nocturne submit -q --batch loud --max-tokens 5 -p x > id
-nocturne run --drain --raw --log debug 2>&1 | grep '^debug'
+nocturne run --drain --raw --log debug 2>&1 | grep '^debug worker'
 nocturne tail -b other prompt > tail.txt
 nocturne export -b other --format jsonl | python3 -c '
 import json, sys
