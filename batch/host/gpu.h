@@ -51,7 +51,7 @@ const struct gpu_process *gpu_largest(const struct gpu_view *v);
 enum gpu_state {
     GPU_SILENT,   /* asked, and no answer yet or since long */
     GPU_MISSING,  /* no such library: no NVIDIA driver here */
-    GPU_FAILED,   /* `why` says what NVML says */
+    GPU_FAILED,   /* `why` says what NVML says; the devices that came before it are in `view` */
     GPU_ANSWERED, /* `view` holds */
 };
 

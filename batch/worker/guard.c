@@ -95,6 +95,11 @@ static bool begin_watch(struct worker *w)
 static bool stranger_there(struct worker *w, const struct gpu_answer *a)
 {
     struct guard *g = &w->guard;
+    const bool own_memory = a->view.n_devices > 0 && !gpu_shares_memory(&a->view);
+    if (w->o->gpu_busy == GUARD_GPU_AUTO && own_memory) {
+        turn_off(w, "their memory is their own, and nocturne computes on the processor");
+        return false;
+    }
     switch (a->state) {
     case GPU_MISSING:
         turn_off(w, a->why);
@@ -111,8 +116,6 @@ static bool stranger_there(struct worker *w, const struct gpu_answer *a)
     g->gpu_told = false;
     if (a->view.n_devices == 0)
         turn_off(w, "there are none");
-    else if (w->o->gpu_busy == GUARD_GPU_AUTO && !gpu_shares_memory(&a->view))
-        turn_off(w, "their memory is their own, and nocturne computes on the processor");
     return !g->gpu_off && a->view.n_processes > 0;
 }
 

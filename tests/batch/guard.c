@@ -367,6 +367,10 @@ TEST(guard_ignores_what_it_is_told_to_and_gpus_with_memory_of_their_own)
     nvml_says("device 80000000000 70000000000 NVIDIA H100\n%s", line);
     CHECK_INT(drill(DB, GUARDED "--drain --log debug 2> err"), 0);
     CHECK(drill_file_says("err", "GPUs are not watched: their memory is their own"));
+    drill_submit(DB, "jobs.jsonl");
+    nvml_says("device 80000000000 70000000000 NVIDIA T4\nprocesses 3\n");
+    CHECK_INT(drill(DB, GUARDED "--drain 2> err"), 0);
+    CHECK(!drill_file_says("err", "nobody can say")); /* and nobody needs to */
 }
 
 TEST(guard_is_off_without_nvml_and_goes_on_when_it_fails_or_hangs)
