@@ -138,6 +138,22 @@ void doctor_pressure(struct doctor *d)
     doctor_value(d, "full_avg10", s.system.full_avg10);
 }
 
+/* What a run would have as a limit of its own (batch/host/confine.h), as far as it shows. */
+static void say_means(struct doctor *d, const struct cgroup_place *own)
+{
+    const bool scopes =
+        doctor_exists(d, "run/systemd/system") && doctor_exists(d, "usr/bin/systemd-run");
+    const bool ours = access(own->folder, W_OK) == 0;
+    const bool none = !scopes && !ours;
+    doctor_say(d, none ? DOCTOR_NOTE : DOCTOR_OK,
+               none ? "start the worker as a service of systemd's with MemoryMax=" : NULL,
+               "version %d; nothing but the machine limits memory yet; a run %s",
+               own->unified ? 2 : 1,
+               scopes ? "has systemd make a scope"
+               : ours ? "makes a group of its own"
+                      : "will have no limit but its own count");
+}
+
 void doctor_groups(struct doctor *d)
 {
     struct cgroup_memory g;
@@ -158,8 +174,7 @@ void doctor_groups(struct doctor *d)
             d, DOCTOR_NOTE, "mount them, or let systemd start the worker",
             "none with the memory controller: only nocturne's own count keeps to the budget");
     } else {
-        doctor_say(d, DOCTOR_OK, NULL, "version %d; nothing but the machine limits memory",
-                   own.unified ? 2 : 1);
+        say_means(d, &own);
     }
 }
 

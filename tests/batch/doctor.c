@@ -170,7 +170,11 @@ TEST(doctor_sees_a_container_with_a_small_group_of_the_first_version)
     put("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
     put("sys/fs/cgroup/memory/memory.usage_in_bytes", "6442450944\n");
     put("sys/fs/cgroup/memory/memory.stat", "hierarchical_memory_limit 9223372036854771712\n");
-    expect_one("groups", DOCTOR_OK, "version 1; nothing but the machine limits memory", NULL);
+    expect_one("groups", DOCTOR_OK,
+               "version 1; nothing but the machine limits memory yet; a run makes a group", NULL);
+    put("run/systemd/system/x", "");
+    put("usr/bin/systemd-run", "");
+    expect_one("groups", DOCTOR_OK, "a run has systemd make a scope", NULL);
     put("sys/fs/cgroup/memory/memory.limit_in_bytes", "8589934592\n");
     expect_one("groups", DOCTOR_WARNING,
                "memory.limit_in_bytes allows 8.0 GiB, of which others leave", "higher limit");
