@@ -66,6 +66,7 @@ value_of() { # FILE NAME
 }
 
 # The request that was submitted first, for programs.
-show_one() {
-    nocturne show "$(nocturne list --json | sed -nE 's/.*"id":[[:space:]]*"([^"]*)".*/\1/p' | head -n 1)" --json
+show_one() { # [WHAT RUNS THE PROGRAM]
+    program=${1:-nocturne}
+    $program show "$($program list --json | sed -nE 's/.*"id":[[:space:]]*"([^"]*)".*/\1/p' | head -n 1)" --json
 }

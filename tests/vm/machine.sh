@@ -89,7 +89,7 @@ copy_programs() { # FOLDER
 
 copy_cases() { # FOLDER SUITE SUBSTRING
     mkdir -p "$1/vm/cases"
-    cp "$here/lib.sh" "$here/run.sh" "$1/vm/"
+    cp "$here/lib.sh" "$here/service.sh" "$here/run.sh" "$1/vm/"
     cp "$here/$2"/*"$3"*.sh "$1/vm/cases/"
 }
 

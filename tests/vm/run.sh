@@ -10,11 +10,11 @@ for case in /vm/cases/*.sh; do
     mkdir /tmp/case
     cd /tmp/case || exit 1
     dmesg -c >/dev/null
-    start=$(date +%s)
+    start=$(cut -d. -f1 /proc/uptime)
     env -i PATH="$PATH" HOME=/tmp/case LC_ALL=C NO_COLOR=1 NOCTURNE_DB=q.db \
-        timeout 120 sh -euxc ". /vm/lib.sh; . $case" >/tmp/said 2>&1
+        timeout 90 sh -euxc ". /vm/lib.sh; . $case" >/tmp/said 2>&1
     status=$?
-    took=$(($(date +%s) - start))
+    took=$(($(cut -d. -f1 /proc/uptime) - start))
     case $status in
     0) echo "passed $name ($took s)" ;;
     77) echo "skipped $name: $(tail -n 1 /tmp/said)" ;;

@@ -1,0 +1,19 @@
+# The service starts, is ready, has limits of its own, works on what is submitted and stops as it should.
+. /vm/service.sh
+new_service "model = /vm/experts.gguf
+memory = 160M"
+systemctl start nocturne.service
+is ActiveState active
+is User nocturne
+as_service submit -q --max-tokens 8 -p one -p two >id
+until_done 2
+property StatusText
+group=$groups$(property ControlGroup)
+grep '' "$group"/nocturne-*/memory.max "$group"/nocturne-*/cgroup.procs
+[ "$(cat "$group"/nocturne-*/memory.max)" = $((224 << 20)) ] || fail 'the limit is another'
+[ "$(cat "$group"/nocturne-*/cgroup.procs)" = "$(property MainPID)" ] || fail 'it is not in its group'
+systemctl stop nocturne.service
+becomes ActiveState inactive
+is Result success || { journal && fail 'it did not stop well'; }
+is NRestarts 0
+systemd-analyze security --no-pager nocturne.service | tail -n 1
