@@ -66,7 +66,7 @@ static bool refuse(char why[512], const char *what, const char *folder)
 /* ------------------------------------------------------------------ may it be */
 
 /* systemd marks what it gave away; all else of its tree it keeps to itself. */
-static bool is_delegated(const char *folder)
+static bool is_marked(const char *folder)
 {
     static const char *const names[] = {"user.delegate", "trusted.delegate"};
     char value[8];
@@ -77,27 +77,36 @@ static bool is_delegated(const char *folder)
     return false;
 }
 
+/* Without such a manager a folder was given away by making it a user's. */
+static bool is_users_own(const char *folder)
+{
+    struct stat st;
+    return geteuid() != 0 && stat(folder, &st) == 0 && st.st_uid == geteuid();
+}
+
+/* Only the top has no type: a process there may stay beside groups with controllers. */
+static bool is_open_top(const char *folder)
+{
+    return !has_file(folder, "cgroup.type") &&
+           cgroup_has_word(folder, "cgroup.subtree_control", "memory");
+}
+
+/*
+ * A group of the second version with groups that have controllers takes no process any more. One that we
+ * leave like that, being killed, may be somebody's to fill; so it has to be given away.
+ */
 static bool is_ours(const struct subgroup *g, const char *root, char why[512])
 {
     const char *folder = g->parent.folder;
     char path[CGROUP_PATH_BYTES];
     snprintf(path, sizeof(path), "%.4000s/run/systemd/system", root);
-    if (access(path, F_OK) == 0 && !is_delegated(folder)) {
-        snprintf(why, 512, "systemd has not delegated %.400s", folder);
+    const bool managed = access(path, F_OK) == 0;
+    if (!is_marked(folder) &&
+        (managed || (g->parent.unified && !is_users_own(folder) && !is_open_top(folder)))) {
+        snprintf(why, 512, "%.400s is not delegated", folder);
         return false;
     }
-    if (access(folder, W_OK) != 0)
-        return refuse(why, "no group can be made in", folder);
-    /* Only the top has no type: it is the machine's, and what is changed there is for everybody. */
-    if (g->parent.unified && !has_file(folder, "cgroup.type") &&
-        !cgroup_has_word(folder, "cgroup.subtree_control", "memory")) {
-        snprintf(why, 512,
-                 "%.350s does not give its groups the memory controller, and is the "
-                 "machine's to change",
-                 folder);
-        return false;
-    }
-    return true;
+    return access(folder, W_OK) == 0 || refuse(why, "no group can be made in", folder);
 }
 
 /* ------------------------------------------------------------------ what others left */

@@ -5,9 +5,10 @@
  * what the kernel counted, for subgroup_remove of the next one.
  *
  * Stays true:
- *  - Nothing is written but below a group that is ours to arrange: where systemd manages the tree, one that
- *    it delegated and says so; elsewhere one that this user may write. The top of the second version's
- *    tree is left as it is: a group below it is made only if those there have the memory controller anyway.
+ *  - Nothing is written but below a group that is ours to arrange: one that systemd delegated and says so;
+ *    where it does not manage the tree, one that belongs to this user, and of the first version any that
+ *    may be written. The top of the second version's tree is left as it is: a group below it is made only
+ *    if those there have the memory controller anyway.
  *  - What fails is undone: the process is where it was, and so is the tree.
  *
  * Before there are other threads, and after.

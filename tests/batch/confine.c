@@ -1,9 +1,9 @@
 /* Limits behind the budget: on trees made of files, and on this machine's as far as it has them. */
 #include "batch/host/confine.h"
 
-#include <inttypes.h>
+#include <errno.h>
 #include <stdlib.h>
-#include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -67,6 +67,13 @@ static void make_unified(const char *enabled)
     put(V2 "a/cgroup.subtree_control", enabled);
     put(V2 "a/memory.max", "max\n");
     make_group(V2 "a", files);
+    if (setxattr("root/" V2 "a", "user.delegate", "1", 1, 0) != 0)
+        SKIP("a folder cannot be marked here: %s", strerror(errno));
+}
+
+static void unmark(void)
+{
+    CHECK_INT(removexattr("root/" V2 "a", "user.delegate"), 0);
 }
 
 TEST(confine_leaves_a_fortieth_twice)
@@ -146,14 +153,33 @@ TEST(confine_writes_nowhere_that_is_not_its_own)
 {
     make_unified("cpu\n");
     put("run/systemd/system/x", "");
-    check_left_alone("systemd has not delegated root/sys/fs/cgroup/a");
-    make_unified("cpu\n");
-    CHECK_INT(remove("root/" V2 "a/cgroup.type"), 0); /* the top of the tree */
-    check_left_alone("is the machine's to change");
-    check_says(V2 "a/cgroup.subtree_control", "cpu\n");
+    unmark();
+    check_left_alone("root/sys/fs/cgroup/a is not delegated");
+    if (geteuid() == 0) { /* who owns everything has been given nothing */
+        make_unified("cpu\n");
+        unmark();
+        check_left_alone("root/sys/fs/cgroup/a is not delegated");
+        CHECK_INT(remove("root/" V2 "a/cgroup.type"), 0); /* the top of the tree */
+        check_left_alone("root/sys/fs/cgroup/a is not delegated");
+        check_says(V2 "a/cgroup.subtree_control", "cpu\n");
+    }
     make_unified("cpu\n");
     put("proc/self/cgroup", "");
     check_left_alone("no control group here has the memory controller");
+}
+
+/* What all groups below have anyway changes nothing for anybody. */
+TEST(confine_makes_a_group_below_the_top_that_has_the_controller)
+{
+    struct confine c;
+    struct error e = {0};
+    make_unified("cpu memory\n");
+    unmark();
+    CHECK_INT(remove("root/" V2 "a/cgroup.type"), 0);
+    CHECK_OK(confine_enter(&c, "root", true, 800 * MIB, false, &e), &e);
+    CHECK(c.limited);
+    confine_leave(&c);
+    check_says(V2 "a/cgroup.subtree_control", "cpu memory\n");
 }
 
 TEST(confine_takes_a_limit_that_is_there)
