@@ -1,8 +1,10 @@
-# A group that the worker may arrange gets one below it, with the limits that --memory asks for, and is as it
+# A group that was given to the worker's user gets one below it, with the limits that --memory asks for, and is as it
 # was when the worker has ended.
 make_group delegated max
 nocturne submit -q --max-tokens 30 -p 'one two three' >id
-within delegated nocturne run -m /vm/experts.gguf --raw --drain --confine require --memory 160M --slots 1 2>said &
+give_group delegated
+within delegated as_user nocturne run -m /vm/experts.gguf --raw --drain --confine require --memory 160M --slots 1 \
+    2>said &
 worker=$!
 until_true grep -q loaded said
 own=$(echo $groups/delegated/nocturne-*)
