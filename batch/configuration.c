@@ -5,7 +5,7 @@
 /* Commands may name passwords and addresses; a file with a token is named, its token never is. */
 static bool may_be_secret(const struct option_row *row)
 {
-    return strncmp(row->flag, "on-", 3) == 0 || strstr(row->flag, "hook");
+    return strncmp(row->flag, "on-", 3) == 0 || strcmp(row->flag, "hook") == 0;
 }
 
 static cJSON *items(const struct options *o, enum option_id id)

@@ -7,7 +7,7 @@
 #include <cjson/cJSON.h>
 #include <sched.h>
 #include <signal.h>
-#include <spawn.h>
+#include <sqlite3.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -115,8 +115,8 @@ static int pass(const struct night *t)
     int lives = 0;
     for (;;) {
         const int status = live(t, lives++);
-        if (status == 1)
-            return lives; /* drained, with failures */
+        if (status == 0 || status == 1)
+            return lives; /* drained; 1: this life saw failures */
         if (status != 128 + SIGKILL && status != 75)
             test_fail(__FILE__, __LINE__, "life %d ended with %d: %s", lives, status,
                       drill_read("err.txt"));
@@ -192,6 +192,55 @@ static uint64_t told_sum(const char *event, const char *number)
     return (uint64_t)sum;
 }
 
+static int64_t ask_database(const char *sql)
+{
+    sqlite3 *db = NULL;
+    sqlite3_stmt *stmt = NULL;
+    CHECK_INT(sqlite3_open_v2(DB, &db, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
+    CHECK_INT(sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL), SQLITE_OK);
+    CHECK_INT(sqlite3_prepare_v2(db, sql, -1, &stmt, NULL), SQLITE_OK);
+    CHECK_INT(sqlite3_step(stmt), SQLITE_ROW);
+    const int64_t n = sqlite3_column_int64(stmt, 0);
+    CHECK_INT(sqlite3_finalize(stmt), SQLITE_OK);
+    CHECK_INT(sqlite3_close(db), SQLITE_OK);
+    return n;
+}
+
+/* The report adds up what the database has, and both what was to come out. */
+static void check_report(const struct night *t, uint64_t failed)
+{
+    static const struct {
+        const char *name, *sql;
+    } sums[] = {
+        {"attempts", "SELECT count(*) FROM attempt"},
+        {"done", "SELECT count(*) FROM attempt WHERE end = 'done'"},
+        {"failed", "SELECT count(*) FROM attempt WHERE end = 'failed'"},
+        {"retried", "SELECT count(*) FROM attempt WHERE end = 'retry'"},
+        {"released", "SELECT count(*) FROM attempt WHERE end = 'released'"},
+        {"died", "SELECT count(*) FROM attempt WHERE end = 'died'"},
+        {"running", "SELECT count(*) FROM attempt WHERE end IS NULL"},
+        {"prefill_tokens", "SELECT sum(prefill_tokens) FROM attempt"},
+        {"decode_tokens", "SELECT sum(decode_tokens) FROM attempt"},
+        {"resumed_tokens", "SELECT sum(resumed_tokens) FROM attempt"},
+    };
+    CHECK_INT(drill(DB, "report --since 2d --json >report.json"), 0);
+    char *text = drill_read("report.json");
+    cJSON *report = cJSON_Parse(text);
+    const cJSON *all = cJSON_GetObjectItem(report, "sums");
+    const cJSON *left = cJSON_GetObjectItem(cJSON_GetObjectItem(report, "left"), "requests");
+    for (size_t i = 0; i < ARRAY_LEN(sums); i++) {
+        const cJSON *sum = cJSON_GetObjectItem(all, sums[i].name);
+        const int64_t want = ask_database(sums[i].sql);
+        if (!cJSON_IsNumber(sum) || (int64_t)sum->valuedouble != want)
+            test_fail(__FILE__, __LINE__, "%s: the database has %lld, the report: %s", sums[i].name,
+                      (long long)want, text);
+    }
+    CHECK_INT(cJSON_GetNumberValue(cJSON_GetObjectItem(all, "done")), (uint64_t)t->n - failed);
+    CHECK_INT(cJSON_GetNumberValue(cJSON_GetObjectItem(left, "failed")), failed);
+    cJSON_Delete(report);
+    mem_free(text);
+}
+
 /* What the stand-in said of the process's memory after so many requests. */
 static long resident_kib(int n_requests)
 {
@@ -220,6 +269,7 @@ TEST_FOR(simulated_night_ends_with_every_count_right_and_memory_flat, 120)
     CHECK_INT(pass(&t), 1);
     const uint64_t failed = check_counts(&t);
     check_answers(&t);
+    check_report(&t, failed);
     /* Nothing was dropped: hooks were told of every failure, in few events. */
     CHECK_INT(told_sum("failed", "count"), failed);
     CHECK_INT(told_sum("drained", "failed"), failed);
@@ -240,8 +290,9 @@ TEST_FOR(simulated_night_of_deaths_and_pauses_loses_nothing, 120)
     write_night(&t);
     drill_submit(DB, "night.jsonl");
     const int lives = pass(&t);
-    (void)check_counts(&t);
+    const uint64_t failed = check_counts(&t);
     check_answers(&t);
+    check_report(&t, failed);
     CHECK(lives > 3);
     test_note("%d lives", lives);
 }
