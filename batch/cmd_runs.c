@@ -41,7 +41,7 @@ static cJSON *row_json(const struct row *row)
     cJSON_AddNumberToObject(o, "failed", (double)row->sums.failed);
     cJSON_AddNumberToObject(o, "prefill_tokens", (double)row->sums.prefill_tokens);
     cJSON_AddNumberToObject(o, "decode_tokens", (double)row->sums.decode_tokens);
-    cJSON_AddNumberToObject(o, "seconds", (double)(lasted_us(r) / 1000000));
+    cJSON_AddNumberToObject(o, "seconds", (double)lasted_us(r) / 1e6);
     return o;
 }
 

@@ -15,8 +15,12 @@ int queue_pause(struct queue *q, struct str reason, struct error *e)
         return rc;
     rc = db_run(&q->db, "INSERT OR REPLACE INTO control VALUES ('pause', ?)",
                 SQL_ARGS(sql_text(reason.ptr ? reason : str_of(""))), e);
+    char *why = NULL;
+    if (rc == 0 && reason.len > 0)
+        rc = event_reason(reason, &why, e);
     if (rc == 0)
-        rc = event_add(q, "paused", (struct event_about){0}, NULL, e);
+        rc = event_add(q, "paused", (struct event_about){0}, why, e);
+    mem_free(why);
     return db_end(&q->db, rc, e);
 }
 

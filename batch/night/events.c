@@ -57,8 +57,12 @@ static void put_text(struct buf *out, const char *kind, const cJSON *detail)
                    str_format_size((uint64_t)night_number(detail, "bytes"), size));
         return;
     }
-    for (const char *c = kind; *c && strcmp(kind, "gate") != 0; c++)
-        buf_append(out, *c == '_' ? " " : c, 1);
+    if (strcmp(kind, "paused") == 0 || strcmp(kind, "resumed") == 0)
+        buf_append_c(out,
+                     *kind == 'p' ? "somebody paused the queue" : "somebody resumed the queue");
+    else
+        for (const char *c = kind; *c && strcmp(kind, "gate") != 0; c++)
+            buf_append(out, *c == '_' ? " " : c, 1);
     if (*text)
         buf_printf(out, "%s%s", out->len ? ": " : "", text);
     else

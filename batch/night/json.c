@@ -153,7 +153,7 @@ static void add_longest(cJSON *o, const struct night *n)
         cJSON_AddStringToObject(one, "custom_id", l->custom_id);
         cJSON_AddStringToObject(one, "batch", l->batch_name);
         cJSON_AddStringToObject(one, "state", queue_state_name(l->state));
-        cJSON_AddNumberToObject(one, "held_ms", (double)(l->held_us / 1000));
+        cJSON_AddNumberToObject(one, "held_ms", (double)l->held_us / 1e3);
         cJSON_AddNumberToObject(one, "attempts", (double)l->attempts);
         cJSON_AddNumberToObject(one, "prefill_tokens", (double)l->prefill_tokens);
         cJSON_AddNumberToObject(one, "decode_tokens", (double)l->decode_tokens);
@@ -183,7 +183,7 @@ static void add_left(cJSON *o, const struct night *n)
     cJSON_AddBoolToObject(left, "paused", n->status.paused);
     cJSON_AddNumberToObject(left, "jobs_per_s", n->jobs_per_s);
     if (n->work_us >= 0)
-        cJSON_AddNumberToObject(left, "work_seconds", (double)(n->work_us / 1000000));
+        cJSON_AddNumberToObject(left, "work_seconds", (double)n->work_us / 1e6);
     else
         cJSON_AddNullToObject(left, "work_seconds");
     view_add_time(left, "done_at", n->done_us);

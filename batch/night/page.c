@@ -15,8 +15,9 @@
 #include "batch/view.h"
 
 #define EVENTS_SHOWN 300
-#define PLOT_WIDTH 720
-#define PLOT_HEIGHT 250
+/* Two beside each other on a screen and, smaller but to be read, on A4. */
+#define PLOT_WIDTH 470
+#define PLOT_HEIGHT 225
 
 static const char style[] =
     ":root{color-scheme:light dark;--ink:#1f2328;--soft:#59636e;--line:#d1d9e0;--paper:#fff;"
@@ -150,6 +151,7 @@ static void put_tiles(const struct night *n, struct buf *out)
     const struct queue_run_sums *s = &n->sums;
     const struct night_course *c = &n->course;
     const int64_t all_us = c->busy_us + c->held_us + c->idle_us;
+    const int64_t wanted = s->expert_hits + s->expert_misses;
     char count[32], more[32], size[24], busy[32], held[32];
     buf_append_c(out, "<div class=\"tiles\">\n");
     tile(out, s->done ? "good" : "", night_count(s->done, count), "jobs done", "%s came out empty",
@@ -163,18 +165,18 @@ static void put_tiles(const struct night *n, struct buf *out)
          "%s a second at work", night_rate_text(c->prompt_tokens, c->busy_us, more));
     tile(out, "", night_time_text(c->busy_us, busy), "at work", "%s held up",
          night_time_text(c->held_us, held));
+    if (wanted > 0)
+        snprintf(more, sizeof(more), "%.1f %%", 100.0 * (double)s->expert_hits / (double)wanted);
     if (c->read_bytes > 0)
         tile(out, "", str_format_size((uint64_t)c->read_bytes, size), "read from disk for steps",
-             "%.1f %% of experts were in memory",
-             s->expert_hits + s->expert_misses > 0
-                 ? 100.0 * (double)s->expert_hits / (double)(s->expert_hits + s->expert_misses)
-                 : 100.0);
+             "%s%s", wanted > 0 ? more : "layers that do not fit",
+             wanted > 0 ? " of experts were in memory" : "");
     snprintf(more, sizeof(more), "%.2f %%",
              c->pressure_some_us >= 0 && all_us > 0
                  ? 100.0 * (double)c->pressure_some_us / (double)all_us
                  : 0.0);
     tile(out, "", c->pressure_some_us >= 0 && all_us > 0 ? more : "unknown", "memory pressure",
-         "%s at most of this process", str_format_size((uint64_t)c->peak_resident_bytes, size));
+         "the worker took %s at most", str_format_size((uint64_t)c->peak_resident_bytes, size));
     put_left_tile(n, out);
     buf_append_c(out, "</div>\n");
 }
@@ -250,7 +252,7 @@ static int put_plot(const struct night *n, const struct plot_of *what, struct bu
     struct night_series data[2] = {0};
     struct plot_series series[2];
     struct plot plot = {.title = what->title,
-                        .x = {.time = true},
+                        .x = {.label = "local time", .time = true},
                         .y = {.label = what->label, .zero = true},
                         .series = series,
                         .width = PLOT_WIDTH,
@@ -290,7 +292,7 @@ static int put_plots(const struct night *n, struct buf *out, struct error *e)
         {"Memory of the worker",
          small ? "MiB" : "GiB",
          small ? 0x1p-20 : 0x1p-30,
-         {{"resident", night_resident}, {"planned", night_planned}}},
+         {{"resident", night_resident}, {"of the budget", night_planned}}},
         {"Waiting for memory, whole machine",
          "% of the time",
          0,
@@ -413,7 +415,9 @@ static void put_settings(const cJSON *configuration, struct buf *out)
     buf_append_c(out, "<dt>settings</dt><dd>");
     cJSON_ArrayForEach(one, configuration)
     {
-        if (cJSON_IsFalse(one) || (cJSON_IsArray(one) && cJSON_GetArraySize(one) == 0))
+        const bool empty = cJSON_IsArray(one) ? cJSON_GetArraySize(one) == 0
+                                              : cJSON_IsString(one) && !*one->valuestring;
+        if (empty || cJSON_IsFalse(one))
             continue;
         char *text = cJSON_PrintUnformatted(one);
         buf_append_c(out, between);

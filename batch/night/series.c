@@ -99,7 +99,7 @@ int night_series(const struct night *n, night_measure measure, struct night_seri
                  struct error *e)
 {
     struct night_series s = {0};
-    size_t room = 0;
+    size_t room = 1;
     double before = 0;
     for (size_t i = 0; i < n->n_runs; i++)
         room += n->run[i].n_samples + 2;
@@ -111,10 +111,11 @@ int night_series(const struct night *n, night_measure measure, struct night_seri
     }
     for (size_t i = 0; i < n->n_runs; i++) {
         const struct night_run *r = &n->run[i];
-        add_run(&s, r, measure, before, (n->until_us - n->from_us) / POINTS);
-        if (r->n_samples > 0)
-            before +=
-                (double)(r->sample[r->n_samples - 1].done + r->sample[r->n_samples - 1].failed);
+        /* Of a part of a run: what came before the part is not of this night. */
+        const double earlier =
+            r->n_samples > 0 ? (double)(r->sample[0].done + r->sample[0].failed) : 0;
+        add_run(&s, r, measure, before - earlier, (n->until_us - n->from_us) / POINTS);
+        before += (double)(r->sums.done + r->sums.failed);
     }
     *ret = s;
     return 0;
