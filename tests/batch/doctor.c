@@ -2,13 +2,11 @@
 #include "batch/doctor/doctor.h"
 
 #include <cjson/cJSON.h>
-#include <stdarg.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/clock.h"
+#include "base/alloc.h"
 #include "base/file.h"
-#include "batch/view.h"
 #include "tests/batch/nvml.h"
 #include "tests/batch/program.h"
 #include "tests/fault/kit.h"
@@ -181,6 +179,17 @@ TEST(doctor_sees_a_container_with_a_small_group_of_the_first_version)
     expect_one("pressure", DOCTOR_NOTE, "does not tell", "psi=1");
     put("proc/sys/kernel/io_uring_disabled", "2\n");
     expect_one("io_uring", DOCTOR_NOTE, "io_uring_disabled=2", "sysctl");
+}
+
+TEST(doctor_says_when_it_could_not_keep_what_it_found)
+{
+    struct doctor d = {.root = "root"};
+    mem_fail_after(1);
+    CHECK(doctor_look_at(&d, "processor"));
+    mem_fail_after(0);
+    CHECK(!d.found_all && d.n == 1);
+    doctor_forget(&d);
+    CHECK(!doctor_look_at(&d, "no such check"));
 }
 
 TEST(doctor_leaves_a_worker_that_runs_alone)

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "batch/host/process.h"
@@ -135,6 +136,17 @@ TEST(gpu_more_processes_than_there_is_room_for_are_many)
     ask(&a);
     CHECK_INT(a.state, GPU_ANSWERED);
     CHECK_INT(a.view.n_processes, GPU_PROCESSES_MAX);
+}
+
+TEST(gpu_watch_without_memory_is_an_error)
+{
+    struct gpu_watch *g = NULL;
+    struct error e = {0};
+    mem_fail_after(1);
+    const int rc = gpu_watch_open(&g, 1000000, &e);
+    mem_fail_after(0);
+    CHECK_ERROR(rc, &e, ERROR_NOMEM, "watch of GPUs");
+    gpu_watch_close(g);
 }
 
 TEST(gpu_driver_that_hangs_holds_nobody_up)
