@@ -160,12 +160,32 @@ void relief_why(const struct relief *r, char *out, size_t size)
 
 /* ---- Levels ----------------------------------------------------------------------------------- */
 
+/*
+ * Whether anybody goes short. Page cache at a limit comes and goes at any rate without that, and is two
+ * signs by itself; only where stalls are not told has it to do for one.
+ */
+static bool goes_short(const struct relief *r, enum relief_grade at_least)
+{
+    const bool told = r->value[RELIEF_SYSTEM_SOME] >= 0 || r->value[RELIEF_GROUP_SOME] >= 0;
+    return r->grade[RELIEF_STALL] >= at_least || r->grade[RELIEF_SHORTAGE] >= at_least ||
+           (!told && relief_signs(r, at_least) > 0);
+}
+
+static bool agree(const struct relief *r, enum relief_grade at_least)
+{
+    return relief_signs(r, at_least) >= 2 && goes_short(r, at_least);
+}
+
+bool relief_agreed(const struct relief *r)
+{
+    return agree(r, RELIEF_RAISED);
+}
+
 static enum relief_level called_for(const struct relief *r)
 {
-    const unsigned raised = relief_signs(r, RELIEF_RAISED);
-    if (raised < 2)
-        return raised ? RELIEF_SHRINK : RELIEF_NONE;
-    return relief_signs(r, RELIEF_SEVERE) ? RELIEF_PAUSE : RELIEF_NO_MORE;
+    if (!agree(r, RELIEF_RAISED))
+        return relief_signs(r, RELIEF_RAISED) ? RELIEF_SHRINK : RELIEF_NONE;
+    return goes_short(r, RELIEF_SEVERE) ? RELIEF_PAUSE : RELIEF_NO_MORE;
 }
 
 /*
@@ -174,10 +194,10 @@ static enum relief_level called_for(const struct relief *r)
  */
 static bool eased(const struct relief *r)
 {
-    const unsigned heard = relief_signs(r, RELIEF_HEARD);
-    if (r->level == RELIEF_PAUSE)
-        return heard < 2 && r->grade[RELIEF_SHORTAGE] == RELIEF_QUIET;
-    return heard < (r->level == RELIEF_NO_MORE ? 2u : 1u);
+    if (r->level <= RELIEF_SHRINK)
+        return relief_signs(r, RELIEF_HEARD) == 0;
+    return !agree(r, RELIEF_HEARD) &&
+           (r->level == RELIEF_NO_MORE || r->grade[RELIEF_SHORTAGE] == RELIEF_QUIET);
 }
 
 /* Since when something has been so without a break. */

@@ -1,7 +1,7 @@
 /*
  * How far to stand back when memory is short: samples in, a level out. Owns nothing; asks no clock.
  *
- *                two signs, 5 s          one of them severe, 10 s
+ *                two signs, 5 s          time or memory severe, 10 s
  *                                        (or 60 s have not helped)
  *   NONE --> SHRINK ------------> NO_MORE -----------------------> PAUSE
  *     ^  5 s  |  ^ <- one or none, 30 s |                            |
@@ -12,7 +12,7 @@
  * There are four signs: time lost (PSI), memory taken, pages that come back, a limit that is reached; relief.def
  * has what they are made of and from when on they count. They are counted apart from each other, since
  * every one of them has misfired on healthy machines: a single one does no more than shrink, and two must
- * agree before anybody's work is touched.
+ * agree before anybody's work is touched, one of them that somebody goes short: time lost or memory taken.
  *
  * Stays true: one step at a time; every step is preceded by its time without a break; a sign rests only
  * well below where it rises; what the kernel does not tell is no sign. A pause that follows a
@@ -60,6 +60,8 @@ struct relief {
 
 /* One sample, about a second after the one before. True: the level has changed. */
 bool relief_take(struct relief *r, const struct pressure_sample *now);
+/* Whether two signs agree: what calls for more than SHRINK. */
+bool relief_agreed(const struct relief *r);
 /* Signs that count at least that much. */
 unsigned relief_signs(const struct relief *r, enum relief_grade at_least);
 /* The measures that are not quiet, with their figures and limits; "" when there are none. */

@@ -7,7 +7,7 @@
 
 #define SAMPLE_EVERY_US 1000000
 #define WHY_BYTES 640
-/* Of the experts' slots, each time; of what was loaded at most so much when a single sign says so. */
+/* Of the experts' slots, each time; of what was loaded at most so much while no two signs agree. */
 #define SHRINK_PART 8
 #define ALONE_PART 2
 
@@ -44,7 +44,7 @@ static void note(struct worker *w, const char *kind, uint64_t given_bytes)
 static uint64_t shrink(struct worker *w)
 {
     const uint64_t now = w->engine ? ledger_used(w->ledger, LEDGER_SLOTS) : 0;
-    const bool alone = relief_signs(&w->relief, RELIEF_RAISED) < 2;
+    const bool alone = !relief_agreed(&w->relief);
     w->most_slots_bytes = MAX_OF(w->most_slots_bytes, now);
     const uint64_t least = alone ? w->most_slots_bytes / ALONE_PART : 0;
     const uint64_t want = MIN_OF(now / SHRINK_PART, now - MIN_OF(least, now));

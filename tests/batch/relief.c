@@ -20,6 +20,7 @@ struct night {
     struct relief relief;
     struct pressure_sample s;
     int n_changes;
+    bool deaf; /* the kernel tells of no stalls */
 };
 
 static void begin(struct night *n)
@@ -46,6 +47,8 @@ static enum relief_level pass(struct night *n, const struct weather *w, int seco
         s->major_faults += w->faults;
         s->refaults += w->refaults;
         s->limit_hits += w->hits;
+        if (n->deaf)
+            s->system = n->s.group;
         n->n_changes += relief_take(&n->relief, s);
     }
     return n->relief.level;
@@ -119,6 +122,26 @@ TEST(relief_by_two_signs_goes_one_step_at_a_time)
     CHECK(at[RELIEF_NO_MORE] >= at[RELIEF_SHRINK] + 5);
     CHECK(at[RELIEF_PAUSE] >= at[RELIEF_NO_MORE] + 10 && at[RELIEF_PAUSE] <= 30);
     CHECK_INT(n.n_changes, 3);
+}
+
+/*
+ * As measured: a file of 400 MB, read again and again in a group of 200 MB. Two figures that are far
+ * beyond their limits, of one cause, and nobody goes short.
+ */
+TEST(relief_is_not_misled_by_page_cache_at_a_limit)
+{
+    const struct weather churn = {
+        .some = 7, .full = 0.5, .taken = 60, .refaults = 350000, .hits = 800};
+    struct night n;
+    begin(&n);
+    CHECK_INT(pass(&n, &churn, 3600), RELIEF_SHRINK);
+    CHECK_INT(relief_signs(&n.relief, RELIEF_SEVERE), 2);
+    CHECK(!relief_agreed(&n.relief));
+    CHECK_INT(n.n_changes, 1);
+    /* Where the kernel tells of no stalls they are all there is to go by. */
+    begin(&n);
+    n.deaf = true;
+    CHECK_INT(pass(&n, &churn, 60), RELIEF_PAUSE);
 }
 
 /* Neither is severe; but nothing has helped for a minute. */
@@ -211,8 +234,9 @@ TEST(relief_remembers_who_was_killed)
     n.s.oom_kills++;
     CHECK_INT(pass(&n, &clear, 8), RELIEF_SHRINK);
     CHECK_INT(pass(&n, &rough, 12), RELIEF_NO_MORE);
-    CHECK_INT(pass(&n, &rough, 10), RELIEF_PAUSE);
-    CHECK_INT(pass(&n, &clear, 10), RELIEF_PAUSE);
+    CHECK_INT(pass(&n, &rough, 2), RELIEF_NO_MORE);
+    CHECK(n.relief.value[RELIEF_OOM_KILLS] > 0);
+    CHECK_INT(pass(&n, &clear, 18), RELIEF_NO_MORE);
     CHECK_INT(relief_signs(&n.relief, RELIEF_HEARD), 0);
 }
 
@@ -236,7 +260,7 @@ TEST(relief_tells_the_figures_and_their_limits)
     n.s.oom_kills = 2;
     pass(&n, &storm, 1);
     relief_why(&n.relief, why, sizeof(why));
-    CHECK(strstr(why, "60.0 % of the time somebody waited for memory (limit 10)"));
+    CHECK(strstr(why, "60.0 % of the time somebody waited for memory (limit 20)"));
     CHECK(strstr(why, "3000 major faults a second (limit 100)"));
     CHECK(strstr(why, "2 processes of the control group were killed (limit 1)"));
     CHECK(!strstr(why, "swap") && !strstr(why, "taken"));
