@@ -6,7 +6,10 @@ systemctl start nocturne.service
 is ActiveState active
 is User nocturne
 as_service submit -q --max-tokens 8 -p one -p two >id
-until_done 2
+# Who is in its group may submit, too.
+setpriv --reuid=1234 --regid=1234 --groups="$(id -g nocturne)" env NOCTURNE_DB=$state/queue.db \
+    nocturne submit -q --max-tokens 8 -p three >id
+until_done 3
 property StatusText
 group=$groups$(property ControlGroup)
 grep '' "$group"/nocturne-*/memory.max "$group"/nocturne-*/cgroup.procs
