@@ -13,6 +13,7 @@
 #include "batch/host/memory.h"
 #include "batch/host/pressure.h"
 #include "batch/host/process.h"
+#include "batch/host/subgroup.h"
 
 /* So much free memory of which none is in large blocks is worth a word. */
 #define MUCH_BYTES (UINT64_C(4) << 30)
@@ -141,9 +142,10 @@ void doctor_pressure(struct doctor *d)
 /* What a run would have as a limit of its own (batch/host/confine.h), as far as it shows. */
 static void say_means(struct doctor *d, const struct cgroup_place *own)
 {
+    char ignored[512];
     const bool scopes =
         doctor_exists(d, "run/systemd/system") && doctor_exists(d, "usr/bin/systemd-run");
-    const bool ours = access(own->folder, W_OK) == 0;
+    const bool ours = subgroup_allowed(own, d->root, ignored);
     const bool none = !scopes && !ours;
     doctor_say(d, none ? DOCTOR_NOTE : DOCTOR_OK,
                none ? "start the worker as a service of systemd's with MemoryMax=" : NULL,

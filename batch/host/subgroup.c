@@ -95,14 +95,14 @@ static bool is_open_top(const char *folder)
  * A group of the second version with groups that have controllers takes no process any more. One that we
  * leave like that, being killed, may be somebody's to fill; so it has to be given away.
  */
-static bool is_ours(const struct subgroup *g, const char *root, char why[512])
+bool subgroup_allowed(const struct cgroup_place *parent, const char *root, char why[512])
 {
-    const char *folder = g->parent.folder;
+    const char *folder = parent->folder;
     char path[CGROUP_PATH_BYTES];
     snprintf(path, sizeof(path), "%.4000s/run/systemd/system", root);
     const bool managed = access(path, F_OK) == 0;
     if (!is_marked(folder) &&
-        (managed || (g->parent.unified && !is_users_own(folder) && !is_open_top(folder)))) {
+        (managed || (parent->unified && !is_users_own(folder) && !is_open_top(folder)))) {
         snprintf(why, 512, "%.400s is not delegated", folder);
         return false;
     }
@@ -188,7 +188,7 @@ bool subgroup_make(struct subgroup *g, const char *root, const struct subgroup_l
         snprintf(why, 512, "no control group here has the memory controller");
         return false;
     }
-    if (!is_ours(g, root, why))
+    if (!subgroup_allowed(&g->parent, root, why))
         return false;
     sweep(g);
     snprintf(g->folder, sizeof(g->folder), "%s/" NAME "%d", g->parent.folder, (int)getpid());

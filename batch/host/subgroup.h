@@ -34,6 +34,8 @@ struct subgroup {
     bool made;
 };
 
+/* Whether a group below that one would be ours to make; `why` not: part of a sentence. */
+bool subgroup_allowed(const struct cgroup_place *parent, const char *root, char why[512]);
 /* `why`, where it did not work: part of a sentence. */
 bool subgroup_make(struct subgroup *g, const char *root, const struct subgroup_limits *limits,
                    char why[512]);
