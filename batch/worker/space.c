@@ -8,6 +8,7 @@
 #include "batch/worker/parts.h"
 
 #define STOP_POLL_US 100000
+#define LOOK_EVERY_US 1000000
 #define ENOUGH_BYTES (UINT64_C(64) << 20)
 
 int worker_absorb(struct worker *w, int rc, struct error *e)
@@ -51,12 +52,29 @@ static int has_room(struct worker *w, bool *ret, struct error *e)
     return rc;
 }
 
+/* A window that closes meanwhile is obeyed as far as what there is to save finds room. */
+static int look_at_gates(struct worker *w, struct error *e)
+{
+    const int64_t now_us = clock_mono_us();
+    if (now_us < w->next_look_us)
+        return 0;
+    w->next_look_us = now_us + LOOK_EVERY_US;
+    int rc = worker_gates(w, e);
+    if (rc != -ERROR_FULL && rc != -ERROR_BUSY)
+        return rc;
+    error_clear(e);
+    return 0;
+}
+
 int worker_wait_for_space(struct worker *w, struct error *e)
 {
     while (w->full && !stop_asked(w->stop)) {
         worker_moved(w);
         if (clock_mono_us() < w->next_space_us) {
             hook_poll(w->hook);
+            int rc = look_at_gates(w, e);
+            if (rc)
+                return rc;
             clock_sleep_us(STOP_POLL_US);
             continue;
         }

@@ -1,8 +1,6 @@
 /* A disk that is full: while submitting, while generating, while exporting. */
 #include <dirent.h>
-#include <sched.h>
 #include <signal.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,31 +12,6 @@
 #define FILL "small/fill"
 #define JOBS 8
 
-/* 80 MiB: room for the database, its reserve of 32 MiB and as much again. */
-static void mount_small(void)
-{
-    CHECK(mkdir("small", 0700) == 0);
-    /* In a namespace of its own the mount goes when the test does, however that ends. */
-    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
-        mount("none", "small", "tmpfs", 0, "size=80m") != 0)
-        SKIP("a full disk needs a tmpfs, which needs root");
-}
-
-/* Writes until nothing more fits. */
-static void fill(void)
-{
-    static char block[65536];
-    FILE *f = fopen(FILL, "a");
-    CHECK(f != NULL);
-    setvbuf(f, NULL, _IONBF, 0);
-    for (size_t size = sizeof(block); size >= 4096; size /= 2) {
-        while (fwrite(block, size, 1, f) == 1)
-            ;
-        clearerr(f);
-    }
-    fclose(f);
-}
-
 static void write_jobs(int max_tokens)
 {
     drill_write_jobs("jobs.jsonl",
@@ -47,7 +20,7 @@ static void write_jobs(int max_tokens)
 
 TEST(full_disk_while_submitting_leaves_nothing_half_submitted)
 {
-    mount_small();
+    drill_small_disk();
     write_jobs(10);
     drill_submit(DB, "jobs.jsonl");
     for (int i = 0; i < 3000; i++) {
@@ -55,7 +28,7 @@ TEST(full_disk_while_submitting_leaves_nothing_half_submitted)
         snprintf(custom_id, sizeof(custom_id), "more-%d", i);
         drill_add_job("large.jsonl", custom_id, 200, 10);
     }
-    fill();
+    drill_fill(FILL);
     CHECK_INT(truncate(FILL, 76 << 20), 0);
     CHECK_INT(drill(DB, "submit large.jsonl >out.txt 2>err.txt"), 75);
     CHECK(drill_file_says("err.txt", "disk"));
@@ -71,7 +44,7 @@ TEST(full_disk_while_submitting_leaves_nothing_half_submitted)
 
 TEST(full_disk_while_generating_is_waited_out)
 {
-    mount_small();
+    drill_small_disk();
     drill_model(4096);
     write_jobs(200);
     char *calm = drill_calm_answers("jobs.jsonl", "full", JOBS);
@@ -80,11 +53,11 @@ TEST(full_disk_while_generating_is_waited_out)
     pid_t pid = drill_start(DB, DRILL_RUN "--slots 4 --drain --lease 2s --space-check 50ms"
                                           " --hook 'cat >>told.txt' 2>err.txt");
     drill_until_progress(q, 1);
-    fill();
+    drill_fill(FILL);
     drill_until_file_says("err.txt", "paused: disk");
     while (access(DB ".reserve", F_OK) == 0)
         clock_sleep_us(1000);
-    fill(); /* what the reserve has given up, too */
+    drill_fill(FILL); /* what the reserve has given up, too */
     clock_sleep_us(600000);
     CHECK(drill_alive(pid));
     CHECK(!drill_file_says("err.txt", "has room again"));
@@ -107,7 +80,7 @@ TEST(full_disk_while_generating_is_waited_out)
 
 TEST(full_disk_while_a_worker_is_stopped_loses_nothing)
 {
-    mount_small();
+    drill_small_disk();
     drill_model(4096);
     write_jobs(200);
     char *calm = drill_calm_answers("jobs.jsonl", "full", JOBS);
@@ -115,7 +88,7 @@ TEST(full_disk_while_a_worker_is_stopped_loses_nothing)
     struct queue *q = drill_open(DB);
     pid_t pid = drill_start(DB, DRILL_RUN "--slots 4 --space-check 50ms 2>err.txt");
     drill_until_progress(q, 1);
-    fill();
+    drill_fill(FILL);
     drill_until_file_says("err.txt", "paused: disk");
     kill(pid, SIGTERM);
     CHECK_INT(drill_wait(pid), 0);
@@ -132,7 +105,7 @@ TEST(full_disk_while_a_worker_is_stopped_loses_nothing)
 /* What the worker finds missing beside a full disk, when it begins. */
 static void begin_on_a_full_disk(const char *gone)
 {
-    mount_small();
+    drill_small_disk();
     drill_model(4096);
     write_jobs(100);
     char *calm = drill_calm_answers("jobs.jsonl", "full", JOBS);
@@ -146,7 +119,7 @@ static void begin_on_a_full_disk(const char *gone)
         if (*c == 's')
             CHECK_INT(unlink(DB "-shm"), 0);
     }
-    fill();
+    drill_fill(FILL);
     pid_t pid = drill_start(DB, DRILL_RUN "--slots 4 --drain --space-check 50ms 2>err.txt");
     drill_until_file_says("err.txt", "paused: disk");
     clock_sleep_us(300000);
@@ -154,7 +127,7 @@ static void begin_on_a_full_disk(const char *gone)
     kill(pid, SIGTERM); /* a stop does not wait for room */
     CHECK_INT(drill_wait(pid), 0);
 
-    fill();
+    drill_fill(FILL);
     pid = drill_start(DB, DRILL_RUN "--slots 4 --drain --space-check 50ms 2>again.txt");
     drill_until_file_says("again.txt", "paused: disk");
     CHECK_INT(unlink(FILL), 0);
@@ -195,12 +168,12 @@ static int count_entries(const char *folder)
 
 TEST(full_disk_while_exporting_leaves_no_half_file)
 {
-    mount_small();
+    drill_small_disk();
     drill_model(1024);
     write_jobs(20);
     drill_submit("queue.db", "jobs.jsonl");
     CHECK_INT(drill("queue.db", DRILL_RUN "--drain"), 0);
-    fill();
+    drill_fill(FILL);
     CHECK_INT(drill("queue.db", "export -o small/out.jsonl 2>err.txt"), 75);
     CHECK(drill_file_says("err.txt", "small/out.jsonl"));
     CHECK_INT(count_entries("small"), 1);
@@ -213,12 +186,12 @@ TEST(full_disk_while_exporting_leaves_no_half_file)
 
 TEST(full_disk_does_not_keep_results_from_being_read)
 {
-    mount_small();
+    drill_small_disk();
     drill_model(1024);
     write_jobs(20);
     drill_submit(DB, "jobs.jsonl");
     CHECK_INT(drill(DB, DRILL_RUN "--drain"), 0);
-    fill();
+    drill_fill(FILL);
     CHECK_INT(drill(DB, "export -o out.jsonl"), 0);
     CHECK_INT(drill_count("out.jsonl", "\n"), JOBS);
     CHECK_INT(drill(DB, "status >out.txt"), 0);

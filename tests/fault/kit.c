@@ -1,9 +1,12 @@
 #include "tests/fault/kit.h"
 
 #include <cjson/cJSON.h>
+#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdarg.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -310,6 +313,29 @@ void drill_until_progress(struct queue *q, size_t n_jobs)
 }
 
 /* ---- Files ------------------------------------------------------------------------------------ */
+
+void drill_small_disk(void)
+{
+    CHECK(mkdir("small", 0700) == 0);
+    /* In a namespace of its own the mount goes when the test does, however that ends. */
+    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("none", "small", "tmpfs", 0, "size=80m") != 0)
+        SKIP("a full disk needs a tmpfs, which needs root");
+}
+
+void drill_fill(const char *path)
+{
+    static char block[65536];
+    FILE *f = fopen(path, "a");
+    CHECK(f != NULL);
+    setvbuf(f, NULL, _IONBF, 0);
+    for (size_t size = sizeof(block); size >= 4096; size /= 2) {
+        while (fwrite(block, size, 1, f) == 1)
+            ;
+        clearerr(f);
+    }
+    fclose(f);
+}
 
 char *drill_read(const char *path)
 {

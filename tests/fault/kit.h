@@ -77,6 +77,11 @@ void drill_until_progress(struct queue *q, size_t n_jobs);
 
 /* ---- Files ---- */
 
+/* small/ is a disk of 80 MiB: room for a database, its reserve of 32 MiB and as much again. */
+void drill_small_disk(void);
+/* Writes to that file until nothing more fits. */
+void drill_fill(const char *path);
+
 char *drill_read(const char *path);
 bool drill_file_says(const char *path, const char *text);
 void drill_until_file_says(const char *path, const char *text);
