@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "batch/night/night.h"
 #include "tests/fault/kit.h"
 
 #define DB "small/queue.db"
@@ -42,6 +43,20 @@ TEST(full_disk_while_submitting_leaves_nothing_half_submitted)
     queue_close(q);
 }
 
+/* What could be written of it: the first note may have found no room, the second one did. */
+static void check_told(struct queue *q)
+{
+    struct error e = {0};
+    struct night *n = NULL;
+    bool told = false;
+    CHECK_OK(night_open(q, &(struct night_choice){.run = 1}, &n, &e), &e);
+    for (size_t i = 0; i < n->n_events; i++)
+        told |= strcmp(n->event[i].kind, "disk_room") == 0;
+    CHECK(told && n->sums.done == JOBS);
+    CHECK_STR(n->run[0].run.why, "drained");
+    night_free(n);
+}
+
 TEST(full_disk_while_generating_is_waited_out)
 {
     drill_small_disk();
@@ -70,6 +85,7 @@ TEST(full_disk_while_generating_is_waited_out)
     CHECK_INT(drill_count("err.txt", "has room again"), 1);
     CHECK(access(DB ".reserve", F_OK) == 0);
     CHECK_INT(drill_count("told.txt", "\"event\":\"resumed\""), 1);
+    check_told(q);
     queue_close(q);
     char *answers = drill_answers(DB, "full", JOBS);
     CHECK_STR(answers, calm);

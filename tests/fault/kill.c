@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/rng.h"
+#include "batch/night/night.h"
 #include "tests/fault/kit.h"
 
 #define JOBS 50
@@ -48,6 +49,28 @@ static int kill_workers(const struct storm *s, int64_t window_us, int *hit)
     return killed;
 }
 
+/* The report has each death, and each job once; of a worker that died early there may be no run. */
+static void check_record(int killed)
+{
+    struct error e = {0};
+    struct night *n = NULL;
+    struct queue *q = drill_open("stormy.db");
+    CHECK_OK(night_open(q, &(struct night_choice){.since_us = 1}, &n, &e), &e);
+    CHECK(n->n_runs > 1 && n->n_runs <= (size_t)killed + 1);
+    size_t n_died = 0;
+    for (size_t i = 0; i + 1 < n->n_runs; i++)
+        n_died += strcmp(n->run[i].run.why, "died") == 0;
+    CHECK(n_died + 2 >= n->n_runs); /* one may have been killed after it had said how it ended */
+    CHECK_STR(n->run[n->n_runs - 1].run.why, "drained");
+    CHECK_INT(n->run[n->n_runs - 1].run.status, 0);
+    CHECK_INT(n->sums.done, JOBS);
+    CHECK_INT(n->sums.failed + n->sums.running, 0);
+    CHECK(n->sums.died > 0);
+    CHECK_INT(n->sums.attempts, n->sums.done + n->sums.died + n->sums.released + n->sums.retried);
+    night_free(n);
+    queue_close(q);
+}
+
 static void kill_loop(const struct storm *s)
 {
     const struct drill_jobs jobs = {.n = JOBS, .max_tokens = s->max_tokens, .name = "job"};
@@ -68,6 +91,7 @@ static void kill_loop(const struct storm *s)
               "%lld tokens resumed",
               killed, (int)(window_us / 1000), hit, JOBS, (long long)drill_resumed("stormy.db"));
     CHECK_INT(killed, s->kills);
+    check_record(killed);
     CHECK(hit >= s->kills / 2);
     mem_free(calm);
     mem_free(stormy);
