@@ -171,11 +171,11 @@ void worker_hook_resumed(struct worker *w)
     w->hook_paused = NULL;
 }
 
-/* The end of a window is no surprise to anybody. */
+/* The end of a window is no surprise to anybody, and while what runs may finish nothing stands still. */
 void worker_hook_gate(struct worker *w)
 {
     if (w->gate.stand == GATE_OPEN)
         worker_hook_resumed(w);
-    else if (strcmp(w->gate.name, "window") != 0)
+    else if (w->gate.stand >= GATE_HOLD && strcmp(w->gate.name, "window") != 0)
         worker_hook_paused(w, w->gate.name, w->gate.why);
 }
