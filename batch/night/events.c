@@ -29,17 +29,32 @@ static int add(struct night *n, int64_t at_us, int64_t run, const char *kind, ch
     return 0;
 }
 
-/* Members of an object that is not known here: "free_bytes 7, pid 12". */
+static void put_number(struct buf *out, const char *name, double value)
+{
+    static const char bytes[] = "_bytes";
+    const size_t n = strlen(name), end = sizeof(bytes) - 1;
+    char size[24];
+    if (n > end && value >= 0 && strcmp(name + n - end, bytes) == 0)
+        buf_printf(out, "%.*s %s", (int)(n - end), name, str_format_size((uint64_t)value, size));
+    else
+        buf_printf(out, "%s %.4g", name, value);
+}
+
+/* Members of an object that is not known here: ": pid 12, free 7.0 GiB". */
 static void put_members(struct buf *out, const cJSON *detail)
 {
     const cJSON *one;
     const char *between = ": ";
     cJSON_ArrayForEach(one, detail)
     {
-        char *value = cJSON_IsString(one) ? mem_strdup(one->valuestring) : NULL;
-        char *printed = value ? NULL : cJSON_PrintUnformatted(one);
-        buf_printf(out, "%s%s %s", between, one->string, value ? value : printed ? printed : "");
-        mem_free(value);
+        char *printed = NULL;
+        buf_append_c(out, between);
+        if (cJSON_IsNumber(one))
+            put_number(out, one->string, one->valuedouble);
+        else if (cJSON_IsString(one))
+            buf_printf(out, "%s %s", one->string, one->valuestring);
+        else if ((printed = cJSON_PrintUnformatted(one)))
+            buf_printf(out, "%s %s", one->string, printed);
         cJSON_free(printed);
         between = ", ";
     }

@@ -424,6 +424,10 @@ static struct queue *hostile(void)
         .http = 400};
     CHECK_OK(queue_end(q, &end, 1, &e), &e);
     CHECK_OK(queue_run_note(w, str_of("<kind>"), str_of("{\"text\":\"<script>\\u0007\"}"), &e), &e);
+    CHECK_OK(queue_run_note(w, str_of("not_known"),
+                            str_of("{\"free_bytes\":1536,\"x\":0.25,\"y\":\"z\",\"list\":[1]}"),
+                            &e),
+             &e);
     const struct queue_sample more = {.running = 2, .decode_tokens = 7, .resident_bytes = 1 << 20};
     CHECK_OK(queue_run_sample(w, &(struct queue_sample){.running = 2}, &e), &e);
     CHECK_OK(queue_run_sample(w, &more, &e), &e);
@@ -446,6 +450,7 @@ TEST(night_page_is_well_formed_and_escapes_what_others_wrote)
     CHECK(body && well_formed(body));
     CHECK(!strstr(body, "<script") && !strstr(body, "<b>") && !strstr(body, "<i>"));
     CHECK(strstr(body, "&lt;script&gt;alert(") && strstr(body, "&lt;script&gt;it"));
+    CHECK(strstr(body, "not known: free 1.5 KiB, x 0.25, y z, list [1]"));
     /* Nothing is fetched from anywhere. */
     CHECK(!strstr(body, "src=") && !strstr(body, "url(") && !strstr(body, "@import"));
     CHECK(strstr(body, "prefers-color-scheme") && strstr(body, "@media print"));

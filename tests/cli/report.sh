@@ -7,7 +7,7 @@ for i in 1 2 3; do echo "document $i" > docs/$i.txt; done
 echo '<script>alert("&")</script>' > 'docs/<script>&.txt'
 seq 1 2000 > docs/long.txt
 nocturne submit -q --batch docs --max-tokens 12 docs > id
-nocturne run --drain --raw --max-jobs 2 2> .err; echo "[exit $?]"
+nocturne run --drain --raw --max-jobs 2 --hook 'cat > .told # secret' 2> .err; echo "[exit $?]"
 nocturne submit -q --batch more --max-tokens 5 -p x > id
 nocturne run --drain --raw 2> .err; echo "[exit $?]"
 short() {
@@ -47,6 +47,8 @@ print(s["done"] == one("select count(*) from attempt where end = '"'done'"'"),
       s["prefill_tokens"] == one("select sum(prefill_tokens) from attempt"))
 print([f["code"] for f in r["failures"]], [x["why"] for x in r["runs"]])
 print(r["course"]["decode_tokens"] == s["decode_tokens"], r["left"]["requests"]["queued"])'
+nocturne report 1 --json | grep -c secret
+nocturne report 1 --json | grep '"hook"'
 t nocturne report 7
 t nocturne report seven
 t nocturne report --night 2020-01-01
