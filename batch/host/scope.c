@@ -21,15 +21,16 @@
 #define VARIABLE "NOCTURNE_SCOPE"
 #define RUNNER "systemd-run"
 #define PROBE_US INT64_C(10000000)
-#define FIXED_WORDS 13
+#define FIXED_WORDS 14
 #define ARGUMENTS_MAX_BYTES (4u << 20)
 
 extern char **environ;
 
 /* The limit of the group that a process finds itself in, of either version; and that $0 can be started. */
-static char probe[] = "g() { sed -n \"s/^[0-9]*:$1://p\" /proc/self/cgroup; }; cd /sys/fs/cgroup;"
-                      " cat \".$(g '')/memory.max\" \"memory$(g memory)/memory.limit_in_bytes\""
-                      " 2>/dev/null; test -x \"$0\"";
+static const char probe[] =
+    "g() { sed -n \"s/^[0-9]*:$1://p\" /proc/self/cgroup; }; cd /sys/fs/cgroup;"
+    " cat \".$(g '')/memory.max\" \"memory$(g memory)/memory.limit_in_bytes\""
+    " 2>/dev/null; test -x \"$0\"";
 
 /* ------------------------------------------------------------------ the command */
 
@@ -40,26 +41,25 @@ struct words {
     size_t n;
 };
 
-static void add(struct words *w, char *word)
+/* exec(3) takes words that it could write to, and does not. */
+static void add(struct words *w, const char *word)
 {
-    w->argv[w->n++] = word;
+    w->argv[w->n++] = (char *)(uintptr_t)word;
     w->argv[w->n] = NULL;
 }
 
 static void begin(struct words *w, const struct subgroup_limits *l, const char *role)
 {
-    static char runner[] = RUNNER, user[] = "--user", scope[] = "--scope", quiet[] = "--quiet",
-                collect[] = "--collect", ask_not[] = "--no-ask-password", property[] = "-p",
-                no_swap[] = "MemorySwapMax=0", rest[] = "--";
+    const char *const words[] = {
+        "--scope", "--quiet", "--collect", "--no-ask-password", w->unit, "-p", w->max,
+        "-p",      w->high,   "-p",        "MemorySwapMax=0",   "--"};
     snprintf(w->unit, sizeof(w->unit), "--unit=nocturne-%d%s.scope", (int)getpid(), role);
     snprintf(w->max, sizeof(w->max), "MemoryMax=%" PRIu64, l->max_bytes);
     snprintf(w->high, sizeof(w->high), "MemoryHigh=%" PRIu64, l->high_bytes);
     w->n = 0;
-    add(w, runner);
+    add(w, RUNNER);
     if (geteuid() != 0)
-        add(w, user);
-    char *const words[] = {scope,  quiet,    collect, ask_not,  w->unit, property,
-                           w->max, property, w->high, property, no_swap, rest};
+        add(w, "--user");
     for (size_t i = 0; i < ARRAY_LEN(words); i++)
         add(w, words[i]);
 }
@@ -138,11 +138,10 @@ static bool has_line(const char *text, const char *line)
 
 static bool probe_scope(struct words *w, const struct subgroup_limits *l, char why[512])
 {
-    static char shell[] = "/bin/sh", command[] = "-c";
     char out[512], wanted[32];
     begin(w, l, "-probe");
-    add(w, shell);
-    add(w, command);
+    add(w, "/bin/sh");
+    add(w, "-c");
     add(w, probe);
     add(w, w->program);
     const int status = run(w->argv, out, sizeof(out));
@@ -172,9 +171,9 @@ static bool find_program(struct words *w)
 static void start_again(struct words *w, struct buf *arguments, uint64_t budget_bytes)
 {
     char value[64];
-    char *at = arguments->ptr + strlen(arguments->ptr) + 1;
+    const char *at = arguments->ptr + strlen(arguments->ptr) + 1;
     add(w, w->program);
-    for (char *end = arguments->ptr + arguments->len; at < end; at += strlen(at) + 1)
+    for (const char *end = arguments->ptr + arguments->len; at < end; at += strlen(at) + 1)
         add(w, at);
     snprintf(value, sizeof(value), "%d:%" PRIu64, (int)getpid(), budget_bytes);
     if (setenv(VARIABLE, value, 1) == 0)
