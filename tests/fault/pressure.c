@@ -17,7 +17,15 @@
 #include "tests/fault/kit.h"
 
 #define HASTE 60
+#ifdef __SANITIZE_THREAD__
+#define N_JOBS 6 /* computing is some thirty times slower there */
+#define MAX_TOKENS 100
+#define WIDTH "64"
+#else
 #define N_JOBS 10
+#define MAX_TOKENS 500
+#define WIDTH "128"
+#endif
 #define WEATHER_EVERY_US 20000
 
 /* ---- Weather ---------------------------------------------------------------------------------- */
@@ -187,7 +195,7 @@ static void write_model(void)
     SKIP_EMULATED("a drill against the clock");
     snprintf(line, sizeof(line),
              "'%.*s/tools/mkmodel' --arch kimi-linear --experts 24 --used 4 --type Q8_0"
-             " --layers 8 --embd 128 --vocab 3000"
+             " --layers 8 --embd " WIDTH " --vocab 3000"
              " --ctx 2048 -o model.gguf >/dev/null",
              folder, test_program());
     CHECK_INT(system(line), 0);
@@ -200,7 +208,7 @@ TEST_FOR(pressure_ends_in_a_pause_and_goes_on_by_itself, 240)
     struct notes n;
     write_model();
     drill_write_jobs("jobs.jsonl",
-                     &(struct drill_jobs){.n = N_JOBS, .max_tokens = 500, .name = "short"});
+                     &(struct drill_jobs){.n = N_JOBS, .max_tokens = MAX_TOKENS, .name = "short"});
     char *calm = drill_calm_answers("jobs.jsonl", "short", N_JOBS);
     drill_submit("short.db", "jobs.jsonl");
     make_machine(&sky);
@@ -255,7 +263,8 @@ TEST_FOR(pressure_by_one_sign_only_shrinks, 240)
     struct sky sky;
     struct notes n;
     write_model();
-    drill_write_jobs("jobs.jsonl", &(struct drill_jobs){.n = 4, .max_tokens = 500, .name = "one"});
+    drill_write_jobs("jobs.jsonl",
+                     &(struct drill_jobs){.n = 4, .max_tokens = MAX_TOKENS, .name = "one"});
     char *calm = drill_calm_answers("jobs.jsonl", "one", 4);
     drill_submit("one.db", "jobs.jsonl");
     make_machine(&sky);
