@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -28,6 +29,12 @@ static void restart_without_spinning(char **argv)
     if (setenv("GOMP_SPINCOUNT", "1000", 1) == 0)
         execv("/proc/self/exe", argv);
     /* Without /proc the threads spin a little longer; nothing else changes. */
+}
+
+/* Started as /proc/self/exe it would be an "exe" to ps, and to whoever reads which process was killed. */
+static void name_process(void)
+{
+    prctl(PR_SET_NAME, program_invocation_short_name);
 }
 
 static int set_log_level(const struct options *o, struct error *e)
@@ -138,6 +145,7 @@ static int dispatch(int argc, char **argv, struct output *out)
     }
     if (command->computes)
         restart_without_spinning(argv);
+    name_process();
     return run_command(command, argc - 2, argv + 2, out);
 }
 

@@ -221,3 +221,16 @@ TEST(stop_messages_that_cannot_be_written_do_not_stop_the_work)
     CHECK_INT(drill("full.db", DRILL_RUN "--drain --report-every 50ms 2>/dev/full"), 0);
     check_answers("full.db", calm);
 }
+
+/* To ps, to the kernel when it names whom it killed, and to pidof: it starts itself once more on the way. */
+TEST(stop_a_worker_is_found_by_its_name)
+{
+    char path[64];
+    drill_model(512);
+    pid_t pid = drill_start("name.db", DRILL_RUN ">out.txt 2>err.txt");
+    drill_until_file_says("err.txt", "loaded");
+    snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
+    CHECK_STR(drill_read(path), "nocturne\n");
+    kill(pid, SIGTERM);
+    CHECK_INT(drill_wait(pid), 0);
+}

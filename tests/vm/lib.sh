@@ -12,10 +12,12 @@ skip() {
     exit 77
 }
 
-# An empty group with that limit.
+# An empty group with that limit. What is in it when the case ends is killed: neighbours among it.
 make_group() { # NAME LIMIT
     mkdir "$groups/$1"
     echo "$2" >"$groups/$1/memory.max"
+    made="${made:-} $groups/$1"
+    trap 'for group in $made; do echo 1 >"$group/cgroup.kill"; done' EXIT
 }
 
 # Runs a command, or a function, in a group.

@@ -21,6 +21,7 @@ for case in /vm/cases/*.sh; do
     *)
         echo "FAILED $name (status $status, $took s)"
         show
+        [ ! -s said ] || sed 's/^/  said: /' said
         dmesg | tail -n 30 | sed 's/^/  kernel: /'
         ;;
     esac

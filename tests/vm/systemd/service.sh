@@ -5,6 +5,7 @@ memory = 160M"
 systemctl start nocturne.service
 is ActiveState active
 is User nocturne
+[ "$(cat /proc/"$(property MainPID)"/comm)" = nocturne ] || fail 'the process has another name'
 as_service submit -q --max-tokens 8 -p one -p two >id
 # Who is in its group may submit, too.
 setpriv --reuid=1234 --regid=1234 --groups="$(id -g nocturne)" env NOCTURNE_DB=$state/queue.db \
