@@ -27,5 +27,5 @@ copy_cases "$disk" cgroup "${1:-}"
 make_models "$disk"
 
 make_disk "$scratch/disk.img" "$disk" 900M
-boot 170 "$scratch/disk.img" "${VERBOSE:+VERBOSE=1}"
+boot 480 "$scratch/disk.img" "${VERBOSE:+VERBOSE=1}"
 verdict

@@ -12,7 +12,7 @@ for case in /vm/cases/*.sh; do
     dmesg -c >/dev/null
     start=$(cut -d. -f1 /proc/uptime)
     env -i PATH="$PATH" HOME=/tmp/case LC_ALL=C NO_COLOR=1 NOCTURNE_DB=q.db \
-        timeout 90 sh -euxc ". /vm/lib.sh; . $case" >/tmp/said 2>&1
+        timeout 200 sh -euxc ". /vm/lib.sh; . $case" >/tmp/said 2>&1
     status=$?
     took=$(($(cut -d. -f1 /proc/uptime) - start))
     case $status in

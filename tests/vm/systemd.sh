@@ -51,5 +51,5 @@ need_debian
 as_root=
 [ "$(id -u)" = 0 ] || { need_tools fakeroot && as_root=fakeroot; }
 $as_root sh "$0" --fill "$scratch" "$debian" "${1:-}"
-boot 400 "$scratch/disk.img" "systemd.unit=vm-cases.service systemd.show_status=0 ${VERBOSE:+systemd.setenv=VERBOSE=1}"
+boot 800 "$scratch/disk.img" "systemd.unit=vm-cases.service systemd.show_status=0 ${VERBOSE:+systemd.setenv=VERBOSE=1}"
 verdict
