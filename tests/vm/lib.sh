@@ -55,13 +55,13 @@ says() { # FILE PATTERN
     grep -Eq -- "$2" "$1" || { echo "$1 does not say '$2':" && cat "$1" && exit 1; }
 }
 
-# Waits until a command succeeds, thirty seconds at most.
+# Waits until a command succeeds, a minute or two at most.
 until_true() {
     set +x
     tries=0
     until "$@" >/dev/null 2>&1; do
         tries=$((tries + 1))
-        [ "$tries" -lt 300 ] || fail "never: $*"
+        [ "$tries" -lt 1000 ] || fail "never: $*"
         sleep 0.1
     done
     set -x

@@ -30,13 +30,13 @@ is() { # NAME VALUE
     [ "$(property "$1")" = "$2" ]
 }
 
-# Shows the journal and ends the case unless a property is, or within half a minute becomes, what it should.
+# Shows the journal and ends the case unless a property is, or within a minute or two becomes, what it should.
 becomes() { # NAME VALUE
     set +x
     tries=0
     until is "$1" "$2"; do
         tries=$((tries + 1))
-        [ $tries -lt 60 ] || { journal && fail "$1 is $(property "$1"), not $2"; }
+        [ $tries -lt 200 ] || { journal && fail "$1 is $(property "$1"), not $2"; }
         sleep 0.5
     done
     set -x
@@ -51,7 +51,7 @@ until_journal_says() { # PATTERN
     tries=0
     until journal | grep -Eq -- "$1"; do
         tries=$((tries + 1))
-        [ $tries -lt 60 ] || { journal && fail "the journal never says '$1'"; }
+        [ $tries -lt 200 ] || { journal && fail "the journal never says '$1'"; }
         sleep 0.5
     done
     set -x
@@ -66,7 +66,7 @@ until_done() { # N
     tries=0
     until [ "$(n_done)" = "$1" ]; do
         tries=$((tries + 1))
-        [ $tries -lt 60 ] || { journal && fail "$(n_done) are done, not $1"; }
+        [ $tries -lt 200 ] || { journal && fail "$(n_done) are done, not $1"; }
         sleep 0.5
     done
     set -x
