@@ -121,7 +121,7 @@ void doctor_blocks(struct doctor *d)
 
 void doctor_pressure(struct doctor *d)
 {
-    struct pressure_place place;
+    struct pressure_place place = {0};
     struct pressure_sample s;
     pressure_find(d->root, &place);
     pressure_read(&place, &s);

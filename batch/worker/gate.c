@@ -1,5 +1,7 @@
 #include "batch/worker/gate.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -14,6 +16,14 @@ static const struct {
 #include "batch/worker/gates.def"
 #undef GATE
 };
+
+void gate_text(char out[GATE_TEXT_BYTES], const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(out, GATE_TEXT_BYTES, fmt, args);
+    va_end(args);
+}
 
 static int ask(struct worker *w, struct gate_view *ret, struct error *e)
 {

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/compiler.h"
 #include "base/error.h"
 
 struct worker;
@@ -23,13 +24,18 @@ enum gate_stand {
     GATE_SHUT,   /* and the model goes */
 };
 
+#define GATE_TEXT_BYTES 256
+
 struct gate_view {
     const char *name; /* of the gate, as gates.def has it */
     enum gate_stand stand;
-    bool lasting;     /* nothing opens it but a person: a drain ends here, with 75 */
-    int64_t opens_us; /* wall time at which it opens; 0: nobody knows */
-    char why[256];    /* "paused; 'nocturne resume' goes on"; said when it comes to hold */
+    bool lasting;              /* nothing opens it but a person: a drain ends here, with 75 */
+    int64_t opens_us;          /* wall time at which it opens; 0: nobody knows */
+    char why[GATE_TEXT_BYTES]; /* "paused; 'nocturne resume' goes on"; said when it comes to hold */
 };
+
+/* The text of a `why`, cut where it does not fit. */
+void gate_text(char out[GATE_TEXT_BYTES], const char *fmt, ...) ATTR_PRINTF(2, 3);
 
 /* Asks them all and obeys. Says what holds whenever that changes. */
 int worker_gates(struct worker *w, struct error *e);

@@ -44,7 +44,8 @@ void guard_look(struct guard_hysteresis *h, bool busy, int64_t now_us)
 }
 
 /* Whose it is, since when, how much of it; and how to go on all the same. */
-static void name_stranger(const struct worker *w, const struct gpu_view *v, char out[256])
+static void name_stranger(const struct worker *w, const struct gpu_view *v,
+                          char out[GATE_TEXT_BYTES])
 {
     char who[PROCESS_TEXT_BYTES], size[24], since[32] = "", more[40] = "", wait[24];
     char held[64] = "", began[48] = "", go_on[96];
@@ -63,8 +64,8 @@ static void name_stranger(const struct worker *w, const struct gpu_view *v, char
     else
         snprintf(go_on, sizeof(go_on), "goes on when free for %s, or with --gpu-busy ignore",
                  str_format_duration(w->o->gpu_free_after_us / 1000000, wait));
-    snprintf(out, 256, "GPU %u is in use: %s%s%s%s; %s", g->device, process_text(&p, who), held,
-             began, more, go_on);
+    gate_text(out, "GPU %u is in use: %s%s%s%s; %s", g->device, process_text(&p, who), held, began,
+              more, go_on);
 }
 
 static void turn_off(struct worker *w, const char *why)
@@ -182,7 +183,8 @@ bool guard_fits(uint64_t plan_bytes, const struct memory *m, const struct cgroup
     return plan_bytes <= group->left_bytes;
 }
 
-static void name_shortage(const struct worker *w, const struct guard_shortage *s, char out[256])
+static void name_shortage(const struct worker *w, const struct guard_shortage *s,
+                          char out[GATE_TEXT_BYTES])
 {
     char plan[24], kept[24] = "", reserve[64] = "", have[24], held[24], who[PROCESS_TEXT_BYTES];
     char most[192] = "";
@@ -193,8 +195,8 @@ static void name_shortage(const struct worker *w, const struct guard_shortage *s
     if (process_largest(w->o->root, (int)getpid(), &p))
         snprintf(most, sizeof(most), "; %s holds %s", process_text(&p, who),
                  str_format_size(p.resident_bytes, held));
-    snprintf(
-        out, 256,
+    gate_text(
+        out,
         "waits for memory: %s for the plan%s, %.80s has %s left; --memory-busy ignore goes on%s",
         str_format_size(w->planned_bytes, plan), reserve, s->of,
         str_format_size(s->have_bytes, have), most);

@@ -49,7 +49,7 @@ struct guard {
     bool gpu_told;         /* that the driver does not answer */
     bool gpu_paused;       /* this stranger has had the queue paused: a resume is not undone */
     struct guard_hysteresis gpu_use;
-    char gpu_why[256]; /* about the stranger that came first */
+    char gpu_why[GATE_TEXT_BYTES]; /* about the stranger that came first */
     struct gate_view memory;
     int64_t memory_next_us; /* monotonic; 0: never asked */
     unsigned memory_good;   /* looks in a row at which it fitted */

@@ -49,7 +49,7 @@ TEST(units_restart_on_none_of_the_codes_that_the_document_says)
 {
     struct buf document, unit;
     bool wanted[256] = {false};
-    char value[256], row[16];
+    char value[256], row[32];
     const char *at = strstr(read_source("docs/exit-codes.md", &document), "on none of ");
     CHECK(at != NULL);
     mark(at + strlen("on none of "), wanted);
