@@ -22,7 +22,7 @@
 #define MAX_TOKENS 100
 #define WIDTH "64"
 #else
-#define N_JOBS 10
+#define N_JOBS 8
 #define MAX_TOKENS 500
 #define WIDTH "128"
 #endif
@@ -201,14 +201,18 @@ static void write_model(void)
     CHECK_INT(system(line), 0);
 }
 
+/* The first job is long enough to run when it comes to the pause. */
 TEST_FOR(pressure_ends_in_a_pause_and_goes_on_by_itself, 240)
 {
     static const char *const want[] = {"shrink", "no more", "pause", "calm"};
     struct sky sky;
     struct notes n;
     write_model();
-    drill_write_jobs("jobs.jsonl",
-                     &(struct drill_jobs){.n = N_JOBS, .max_tokens = MAX_TOKENS, .name = "short"});
+    for (int i = 0; i < N_JOBS; i++) {
+        char custom_id[32];
+        snprintf(custom_id, sizeof(custom_id), "short-%02d", i);
+        drill_add_job("jobs.jsonl", custom_id, 3 + i, i == 0 ? 3 * MAX_TOKENS : MAX_TOKENS / 2);
+    }
     char *calm = drill_calm_answers("jobs.jsonl", "short", N_JOBS);
     drill_submit("short.db", "jobs.jsonl");
     make_machine(&sky);
@@ -264,8 +268,8 @@ TEST_FOR(pressure_by_one_sign_only_shrinks, 240)
     struct notes n;
     write_model();
     drill_write_jobs("jobs.jsonl",
-                     &(struct drill_jobs){.n = 4, .max_tokens = MAX_TOKENS, .name = "one"});
-    char *calm = drill_calm_answers("jobs.jsonl", "one", 4);
+                     &(struct drill_jobs){.n = N_JOBS, .max_tokens = MAX_TOKENS, .name = "one"});
+    char *calm = drill_calm_answers("jobs.jsonl", "one", N_JOBS);
     drill_submit("one.db", "jobs.jsonl");
     make_machine(&sky);
     sky.full_percent = 45;
@@ -277,8 +281,8 @@ TEST_FOR(pressure_by_one_sign_only_shrinks, 240)
     CHECK_STR(n.level[0], "shrink");
     CHECK(n.given_bytes > 0);
     release_notes(&n);
-    drill_check_all_done("one.db", 4);
-    char *got = drill_answers("one.db", "one", 4);
+    drill_check_all_done("one.db", N_JOBS);
+    char *got = drill_answers("one.db", "one", N_JOBS);
     CHECK_STR(got, calm);
     CHECK_INT(drill_resumed("one.db"), 0);
     mem_free(got);
