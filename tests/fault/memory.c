@@ -82,7 +82,7 @@ static void skip_without_groups(void)
 
 TEST_FOR(memory_that_runs_out_pauses_the_queue_and_blames_nobody, 120)
 {
-    char folder[1024], name[16];
+    char folder[1024], name[32];
     drill_model(2048);
     skip_without_groups();
     for (int i = 0; i < N_JOBS; i++) {
