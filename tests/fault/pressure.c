@@ -22,8 +22,8 @@
 #define MAX_TOKENS 100
 #define WIDTH "64"
 #else
-#define N_JOBS 8
-#define MAX_TOKENS 500
+#define N_JOBS 10
+#define MAX_TOKENS 600
 #define WIDTH "128"
 #endif
 #define WEATHER_EVERY_US 20000
@@ -195,7 +195,7 @@ static void write_model(void)
     SKIP_EMULATED("a drill against the clock");
     snprintf(line, sizeof(line),
              "'%.*s/tools/mkmodel' --arch kimi-linear --experts 24 --used 4 --type Q8_0"
-             " --layers 8 --embd " WIDTH " --vocab 3000"
+             " --layers 14 --embd " WIDTH " --vocab 3000"
              " --ctx 2048 -o model.gguf >/dev/null",
              folder, test_program());
     CHECK_INT(system(line), 0);
