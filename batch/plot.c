@@ -59,10 +59,10 @@ const char *plot_style(void)
 
 /* ---- Small pieces ----------------------------------------------------------------------------- */
 
-/* Tenths of a pixel, as integers: no locale has a say. */
+/* Tenths of a pixel, as integers: no locale has a say. A place far outside, or none, stays outside. */
 static void put_number(struct buf *out, double pixels)
 {
-    const long tenths = lround(pixels * 10);
+    const long tenths = lround(fmin(fmax(pixels, -1e6), 1e6) * 10);
     const long size = tenths < 0 ? -tenths : tenths;
     buf_printf(out, "%s%ld", tenths < 0 ? "-" : "", size / 10);
     if (size % 10)
