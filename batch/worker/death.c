@@ -12,27 +12,39 @@
 
 /* ---- While it lives --------------------------------------------------------------------------- */
 
-static void note_group(cJSON *groups, const char *folder)
+/* A scope goes with its last process, and what it had counted. The one above has counted that, too. */
+static size_t find_groups(struct cgroup_place ret[2])
 {
-    cJSON *o = cJSON_CreateObject();
-    cJSON_AddStringToObject(o, "folder", folder);
-    cJSON_AddNumberToObject(o, "kills", (double)cgroup_kills(folder));
-    cJSON_AddItemToArray(groups, o);
+    if (!cgroup_own("", &ret[0]))
+        return 0;
+    ret[1] = ret[0];
+    char *slash = strrchr(ret[1].folder, '/');
+    if (!ret[0].unified || strcmp(ret[0].name, "/") == 0 || !slash)
+        return 1;
+    *slash = '\0';
+    return 2;
 }
 
-/* A scope goes with its last process, and what it had counted. The one above has counted that, too. */
 void death_note(cJSON *status)
 {
-    struct cgroup_place own;
-    if (!cgroup_own("", &own))
-        return;
-    cJSON *groups = cJSON_AddArrayToObject(status, "groups");
-    note_group(groups, own.folder);
-    char *slash = strrchr(own.folder, '/');
-    if (own.unified && strcmp(own.name, "/") != 0 && slash) {
-        *slash = '\0';
-        note_group(groups, own.folder);
+    struct cgroup_place of[2];
+    const size_t n = find_groups(of);
+    cJSON *groups = n ? cJSON_AddArrayToObject(status, "groups") : NULL;
+    for (size_t i = 0; i < n; i++) {
+        cJSON *o = cJSON_CreateObject();
+        cJSON_AddStringToObject(o, "folder", of[i].folder);
+        cJSON_AddNumberToObject(o, "kills", (double)cgroup_kills(of[i].folder));
+        cJSON_AddItemToArray(groups, o);
     }
+}
+
+uint64_t death_count(void)
+{
+    struct cgroup_place of[2];
+    uint64_t sum = 0;
+    for (size_t n = find_groups(of); n > 0; n--)
+        sum += cgroup_kills(of[n - 1].folder);
+    return sum;
 }
 
 /* ---- Afterwards ------------------------------------------------------------------------------- */

@@ -13,12 +13,15 @@
 
 #include <cjson/cJSON.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/error.h"
 #include "queue/queue.h"
 
 /* Adds it to a status. */
 void death_note(cJSON *status);
+/* How many of such deaths these groups have counted. Who sees it grow was not the one. */
+uint64_t death_count(void);
 /*
  * *ret_killed: there was a worker, it is dead, and it was that; the queue is paused. The group that it left
  * behind goes either way. told: somebody knows that it was that (the manager of a service).

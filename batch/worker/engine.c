@@ -15,6 +15,8 @@
 #define SLICE_US 1000000
 /* A stop lets a step finish that is over by then; any longer one is suspended and kept. */
 #define STOP_PATIENCE_US 10000000
+/* Between two looks at what the groups have counted. */
+#define DEATHS_EVERY_US 1000000
 
 /* How long the rest of the step takes, going by the layer that has just been done. */
 static int64_t rest_us(struct worker *w)
@@ -308,11 +310,11 @@ void worker_unload(struct worker *w)
 }
 
 /* Only for people to see: a failure is none. */
-void worker_tell(struct worker *w, const char *state)
+static void write_status(struct worker *w)
 {
     char windows[WINDOWS_TEXT_BYTES];
     cJSON *o = cJSON_CreateObject();
-    cJSON_AddStringToObject(o, "state", state);
+    cJSON_AddStringToObject(o, "state", w->state);
     cJSON_AddStringToObject(o, "model", w->model);
     cJSON_AddNumberToObject(o, "slots", (double)w->n_slots);
     view_add_time(o, "opens_at", w->gate.opens_us);
@@ -326,5 +328,26 @@ void worker_tell(struct worker *w, const char *state)
         (void)queue_worker_status(w->row, str_of(text), NULL);
     cJSON_free(text);
     cJSON_Delete(o);
+}
+
+void worker_tell(struct worker *w, const char *state)
+{
+    snprintf(w->state, sizeof(w->state), "%s", state);
+    write_status(w);
     notify_send(&w->notify, "STATUS=%s", state);
+}
+
+/* Twice the same: so that a count which is our own end, and just being made, is never noted. */
+void worker_survived(struct worker *w)
+{
+    const int64_t now_us = clock_mono_us();
+    if (now_us < w->next_deaths_us)
+        return;
+    w->next_deaths_us = now_us + DEATHS_EVERY_US;
+    const uint64_t n = death_count();
+    if (n == w->deaths_seen && n != w->deaths_noted) {
+        w->deaths_noted = n;
+        write_status(w);
+    }
+    w->deaths_seen = n;
 }

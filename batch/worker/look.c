@@ -86,6 +86,7 @@ int worker_look(struct worker *w, struct error *e)
     if (rc == 0)
         rc = worker_gates(w, e);
     worker_stay_awake(w);
+    worker_survived(w);
     return rc;
 }
 

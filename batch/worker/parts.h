@@ -89,6 +89,8 @@ struct worker {
     int64_t worked_us; /* monotonic: when there was last something to stay awake for */
     int told_percent;  /* of the load */
     char model[256];   /* its name in answers */
+    char state[256];   /* as it was told last */
+    uint64_t deaths_seen, deaths_noted; /* of death_count() */
     bool loading;
     bool offer;            /* a sequence has left: offer again what was refused room */
     bool full;             /* the disk; see space.c */
@@ -123,7 +125,8 @@ struct worker {
     uint32_t step_layer;
     struct running *run; /* [n_slots] */
     size_t n_slots, n_used;
-    int64_t next_look_us, next_scan_us, next_save_us, next_space_us, next_sample_us; /* monotonic */
+    int64_t next_look_us, next_scan_us, next_save_us, next_space_us, next_sample_us,
+        next_deaths_us;              /* monotonic */
     struct queue_progress *progress; /* [n_slots] scratch of worker_save */
     struct queue_end *ends;          /* [n_slots] */
     struct running **of;             /* [n_slots] whose row each is */
@@ -135,6 +138,8 @@ int worker_register(struct worker *w, struct error *e); /* plan, row and beat */
 int worker_load(struct worker *w, struct error *e);
 void worker_unload(struct worker *w);
 void worker_tell(struct worker *w, const char *state); /* status for `nocturne status` */
+void worker_survived(
+    struct worker *w); /* others of its groups, killed for memory: they are noted */
 
 /* night.c */
 bool worker_window_closed(const struct worker *w);

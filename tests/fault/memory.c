@@ -115,6 +115,43 @@ TEST_FOR(memory_that_runs_out_pauses_the_queue_and_blames_nobody, 120)
     queue_close(q);
 }
 
+/* Another process of the worker's group is killed for memory, and the worker lives to see it. */
+static void exhaust_beside(const char *folder)
+{
+    char line[4096];
+    snprintf(line, sizeof(line),
+             "sh -c 'echo $$ > %s/cgroup.procs && echo 1000 > /proc/self/oom_score_adj && "
+             "exec dd if=/dev/zero of=/dev/null bs=512M count=1' 2> dd.err",
+             folder);
+    (void)!system(line);
+}
+
+/* A hook that took too much, say: what ends the worker hours later is something else. */
+TEST_FOR(memory_that_a_hook_ran_out_of_is_not_how_the_worker_ended, 120)
+{
+    char folder[1024];
+    drill_model(2048);
+    skip_without_groups();
+    drill_add_job("jobs.jsonl", "long-00", 380, 40);
+    drill_submit("q.db", "jobs.jsonl");
+    struct queue *q = drill_open("q.db");
+    pid_t pid = drill_start("q.db", WORKER "--memory 300M --confine require > first.txt 2>&1");
+    drill_until(q, QUEUE_RUNNING, 1);
+    CHECK_INT(drill("q.db", "pause 2> pause.txt"), 0); /* it lives as long as that takes */
+    read_group("first.txt", folder);
+    if (read_number(folder, "memory.current") >= 0)
+        SKIP("groups of the second version end together: %s", folder);
+    exhaust_beside(folder);
+    CHECK_INT(kill(pid, 0), 0);
+    sleep(4); /* it looks each second, twice */
+    CHECK_INT(drill("q.db", "resume 2> resume.txt"), 0);
+    CHECK_INT(kill(pid, 9), 0);
+    CHECK_INT(drill_wait(pid), 128 + 9);
+    CHECK_INT(drill("q.db", WORKER "--drain > second.txt 2>&1"), 0);
+    drill_check_all_done("q.db", 1);
+    queue_close(q);
+}
+
 /* What a service's manager calls afterwards, where it knows what the groups do not say any more. */
 TEST_FOR(memory_that_ran_out_in_a_service_is_known_by_its_result, 120)
 {
