@@ -175,7 +175,8 @@ void queue_worker_close(struct queue_worker *w, struct str reason);
  * A run is a worker's life as people see it: what it was set up to do, how it went, why it stopped. One
  * a worker. Writes after the worker was superseded are ERROR_FENCED and change nothing; those before
  * queue_run_begin are ERROR_NOTFOUND. Samples and notes wait a second at most for the write lock: a
- * caller drops what does not get in. All JSON is an object; empty: {}.
+ * caller drops what does not get in. They are kept for 100 days, of notes the last 10,000 of a run; runs
+ * themselves stay. All JSON is an object; empty: {}.
  */
 struct queue_run_about {
     struct str machine_json, model_json, configuration_json, plan_json;
@@ -201,7 +202,6 @@ struct queue_sample {
     int64_t throttled_us, limit_hits;
 };
 int queue_run_sample(struct queue_worker *w, const struct queue_sample *s, struct error *e);
-/* Of one run at most 10,000 are kept; more are refused with ERROR_FULL. */
 int queue_run_note(struct queue_worker *w, struct str kind, struct str detail_json,
                    struct error *e);
 /* Before queue_worker_close. error: the sentence of a failure, or empty. */

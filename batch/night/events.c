@@ -7,7 +7,7 @@
 #include "batch/night/parts.h"
 #include "batch/view.h"
 
-/* Notes of one run; a worker writes no more than that anyway. */
+/* Of all runs of a night. */
 #define EVENTS_MAX 20000
 
 /* Takes `text` (NULL: out of memory). */

@@ -2,6 +2,7 @@
 #include <sqlite3.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "tests/queue/help.h"
 
 static struct queue_worker *begin(struct queue *q)
@@ -63,6 +64,32 @@ TEST(queue_runs_refuses_a_superseded_worker_and_what_is_no_json)
     queue_close(q);
 }
 
+#define DAY_US INT64_C(86400000000)
+
+/* Samples and notes of the past go, those of the present stay, whichever run they are of. */
+TEST(queue_runs_forgets_samples_and_notes_after_a_hundred_days)
+{
+    struct error e = {0};
+    struct queue *q = help_open(DB);
+    struct queue_worker *w = begin(q);
+    const int days[] = {0, 60, 110};
+    for (size_t i = 0; i < ARRAY_LEN(days); i++) {
+        clock_test_shift(days[i] * DAY_US, days[i] * DAY_US);
+        CHECK_OK(queue_run_sample(w, &(struct queue_sample){0}, &e), &e);
+        CHECK_OK(queue_run_note(w, str_of("gate"), str_of(""), &e), &e);
+    }
+    CHECK_INT(number("SELECT count(*) FROM run_sample"), 2);
+    CHECK_INT(number("SELECT count(*) FROM run_note"), 3);
+    queue_worker_close(w, str_of("done"));
+    clock_test_shift(170 * DAY_US, 170 * DAY_US);
+    w = begin(q);
+    CHECK_INT(number("SELECT count(*) FROM run_sample"), 1);
+    CHECK_INT(number("SELECT count(*) FROM run_note"), 1);
+    CHECK_INT(number("SELECT count(*) FROM run"), 2);
+    queue_worker_close(w, str_of("done"));
+    queue_close(q);
+}
+
 TEST(queue_runs_keeps_only_so_many_notes)
 {
     struct error e = {0};
@@ -70,12 +97,16 @@ TEST(queue_runs_keeps_only_so_many_notes)
     struct queue_worker *w = begin(q);
     sqlite3 *db = NULL;
     CHECK_INT(sqlite3_open(DB, &db), SQLITE_OK);
-    CHECK_INT(sqlite3_exec(db, "INSERT INTO run_note VALUES (1, 9999, 1, 'gate', '{}')", NULL, NULL,
-                           NULL),
+    CHECK_INT(sqlite3_exec(db,
+                           "INSERT INTO run_note VALUES (1, 1, 1, 'gate', '{}'),"
+                           " (1, 9999, 1, 'gate', '{}')",
+                           NULL, NULL, NULL),
               SQLITE_OK);
     sqlite3_close(db);
     CHECK_OK(queue_run_note(w, str_of("gate"), str_of(""), &e), &e);
-    CHECK_INT(queue_run_note(w, str_of("gate"), str_of(""), &e), -ERROR_FULL);
+    CHECK_OK(queue_run_note(w, str_of("disk"), str_of(""), &e), &e);
+    CHECK_INT(number("SELECT count(*) FROM run_note WHERE seq > 1"), 3);
+    CHECK_INT(number("SELECT count(*) FROM run_note WHERE seq = 1"), 0);
     CHECK_OK(queue_run_end(w, str_of("drained"), 0, str_of(""), str_of("{\"done\":1}"), &e), &e);
     CHECK_INT(number("SELECT count(*) FROM run WHERE why = 'drained' AND status = 0"
                      " AND error IS NULL AND json_extract(totals, '$.done') = 1"
