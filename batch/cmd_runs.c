@@ -27,15 +27,7 @@ static const char *model_name(const struct row *row)
 static cJSON *row_json(const struct row *row)
 {
     const struct queue_run *r = row->run;
-    cJSON *o = cJSON_CreateObject();
-    cJSON_AddNumberToObject(o, "run", (double)r->key);
-    view_add_time(o, "started_at", r->started_us);
-    view_add_time(o, "known_until", r->known_us);
-    cJSON_AddBoolToObject(o, "running", r->running);
-    cJSON_AddItemToObject(o, "why", r->why ? cJSON_CreateString(r->why) : cJSON_CreateNull());
-    cJSON_AddItemToObject(o, "status",
-                          r->status >= 0 ? cJSON_CreateNumber(r->status) : cJSON_CreateNull());
-    cJSON_AddItemToObject(o, "error", r->error ? cJSON_CreateString(r->error) : cJSON_CreateNull());
+    cJSON *o = view_run(r);
     cJSON_AddStringToObject(o, "model", model_name(row));
     cJSON_AddNumberToObject(o, "done", (double)row->sums.done);
     cJSON_AddNumberToObject(o, "failed", (double)row->sums.failed);
@@ -84,12 +76,14 @@ static int show(struct command_context *c, struct queue *q, const struct queue_r
             put_row(&t, &row);
         cJSON_Delete(row.model);
     }
-    if (array)
-        return rc ? (cJSON_Delete(array), rc) : output_json(c->out, array, true, e);
-    if (lines)
-        return rc;
-    const int printed = table_end(&t, rc ? NULL : e);
-    return rc ? rc : printed;
+    if (!array && !lines) {
+        const int printed = table_end(&t, rc ? NULL : e);
+        return rc ? rc : printed;
+    }
+    if (rc == 0 && array)
+        return output_json(c->out, array, true, e);
+    cJSON_Delete(array);
+    return rc;
 }
 
 static int run(struct command_context *c, struct error *e)

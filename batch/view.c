@@ -88,6 +88,25 @@ cJSON *view_batch(const struct queue_batch *b)
     return o;
 }
 
+/* null for NULL. */
+static void add_text(cJSON *o, const char *name, const char *text)
+{
+    cJSON_AddItemToObject(o, name, text ? cJSON_CreateString(text) : cJSON_CreateNull());
+}
+
+cJSON *view_run(const struct queue_run *r)
+{
+    cJSON *o = cJSON_CreateObject();
+    cJSON_AddNumberToObject(o, "run", (double)r->key);
+    view_add_time(o, "started_at", r->started_us);
+    view_add_time(o, "known_until", r->known_us);
+    cJSON_AddBoolToObject(o, "running", r->running);
+    add_text(o, "why", r->why);
+    view_add_count(o, "status", r->status);
+    add_text(o, "error", r->error);
+    return o;
+}
+
 cJSON *view_request(const struct queue_request *r)
 {
     char id[37];
@@ -105,14 +124,8 @@ cJSON *view_request(const struct queue_request *r)
     view_add_time(o, "created_at", r->created_us);
     view_add_time(o, "finished_at", r->finished_us);
     cJSON_AddNumberToObject(o, "attempts", (double)r->attempts);
-    if (r->finish)
-        cJSON_AddStringToObject(o, "finish", r->finish);
-    else
-        cJSON_AddNullToObject(o, "finish");
-    if (r->empty)
-        cJSON_AddStringToObject(o, "empty_answer", r->empty);
-    else
-        cJSON_AddNullToObject(o, "empty_answer");
+    add_text(o, "finish", r->finish);
+    add_text(o, "empty_answer", r->empty);
     return o;
 }
 

@@ -13,6 +13,8 @@
 cJSON *view_counts(const struct queue_counts *c);
 cJSON *view_batch(const struct queue_batch *b);
 cJSON *view_request(const struct queue_request *r);
+/* What a run was, but for what it did. */
+cJSON *view_run(const struct queue_run *r);
 /* Adds an ISO time, or null for 0. */
 void view_add_time(cJSON *o, const char *name, int64_t wall_us);
 /* null for less than 0, which is what nobody knows. */

@@ -623,7 +623,10 @@ int queue_run_failures(struct queue *q, const struct queue_span *s, int64_t afte
                        int64_t after_attempt, struct queue_failures *ret, struct error *e);
 void queue_failures_release(struct queue_failures *f);
 
-/* The requests that took a span's time most, each with all its attempts in it. */
+/*
+ * The requests that took a span's time most, each with all its attempts in it. One that has not ended counts
+ * until known_us: now, or the last that is known of a run that died.
+ */
 struct queue_longest {
     struct queue_id request;
     char *custom_id;
@@ -637,7 +640,7 @@ struct queue_longests {
     struct queue_longest *item; /* [n], the longest first */
     size_t n;
 };
-int queue_run_longest(struct queue *q, const struct queue_span *s, size_t limit,
+int queue_run_longest(struct queue *q, const struct queue_span *s, int64_t known_us, size_t limit,
                       struct queue_longests *ret, struct error *e);
 void queue_longests_release(struct queue_longests *l);
 

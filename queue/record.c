@@ -237,7 +237,7 @@ static void release_longest(void *element)
 static const struct row_type longest_type = {sizeof(struct queue_longest), copy_longest,
                                              release_longest};
 
-int queue_run_longest(struct queue *q, const struct queue_span *s, size_t limit,
+int queue_run_longest(struct queue *q, const struct queue_span *s, int64_t known_us, size_t limit,
                       struct queue_longests *ret, struct error *e)
 {
     struct rows rows;
@@ -252,7 +252,7 @@ int queue_run_longest(struct queue *q, const struct queue_span *s, size_t limit,
         " GROUP BY job.request_id ORDER BY held_us DESC, job.request_id LIMIT ?5) AS took"
         " JOIN request ON request.id = took.id JOIN batch ON batch.id = request.batch_id"
         " ORDER BY took.held_us DESC, took.id",
-        SQL_ARGS(SPAN_ARGS(s), sql_int(clock_wall_us()), sql_int((int64_t)limit)), limit, &rows, e);
+        SQL_ARGS(SPAN_ARGS(s), sql_int(known_us), sql_int((int64_t)limit)), limit, &rows, e);
     if (rc == 0)
         *ret = (struct queue_longests){.item = rows.item, .n = rows.n};
     return rc;
@@ -360,10 +360,10 @@ int queue_lapsed(struct queue *q, int64_t from_us, int64_t until_us, int64_t *re
                       SQL_ARGS(sql_int(from_us), sql_int(until_us)), &stmt, e);
     if (rc == 0)
         rc = db_step(&q->db, stmt, e);
-    if (rc < 0)
-        return rc;
-    *ret_expired = col_int(stmt, 0);
-    *ret_cancelled = col_int(stmt, 1);
+    if (rc == 1) {
+        *ret_expired = col_int(stmt, 0);
+        *ret_cancelled = col_int(stmt, 1);
+    }
     db_done(stmt);
-    return 0;
+    return MIN_OF(rc, 0);
 }

@@ -1,4 +1,5 @@
 /* A night for programs: everything, samples included. */
+#include "base/compiler.h"
 #include "batch/database.h"
 #include "batch/night/parts.h"
 #include "batch/view.h"
@@ -8,15 +9,10 @@ struct figure {
     int64_t value;
 };
 
-/* null for what nobody knows. */
 static void add_figures(cJSON *o, const struct figure *f, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        if (f[i].value < 0)
-            cJSON_AddNullToObject(o, f[i].name);
-        else
-            cJSON_AddNumberToObject(o, f[i].name, (double)f[i].value);
-    }
+    for (size_t i = 0; i < n; i++)
+        view_add_count(o, f[i].name, f[i].value);
 }
 
 static void add_sums(cJSON *o, const struct queue_run_sums *s)
@@ -42,7 +38,7 @@ static void add_sums(cJSON *o, const struct queue_run_sums *s)
         {"expert_misses", s->expert_misses},
         {"peak_resident_bytes", s->peak_resident_bytes},
     };
-    add_figures(o, figures, sizeof(figures) / sizeof(*figures));
+    add_figures(o, figures, ARRAY_LEN(figures));
 }
 
 static void add_course(cJSON *o, const struct night_course *c)
@@ -63,7 +59,7 @@ static void add_course(cJSON *o, const struct night_course *c)
         {"peak_ledger_bytes", c->peak_ledger_bytes},
         {"peak_resident_bytes", c->peak_resident_bytes},
     };
-    add_figures(o, figures, sizeof(figures) / sizeof(*figures));
+    add_figures(o, figures, ARRAY_LEN(figures));
 }
 
 static cJSON *sample_json(const struct queue_sample *s)
@@ -90,7 +86,7 @@ static cJSON *sample_json(const struct queue_sample *s)
     };
     cJSON *o = cJSON_CreateObject();
     view_add_time(o, "at", s->at_us);
-    add_figures(o, figures, sizeof(figures) / sizeof(*figures));
+    add_figures(o, figures, ARRAY_LEN(figures));
     return o;
 }
 
@@ -101,17 +97,7 @@ static void add_tree(cJSON *o, const char *name, const cJSON *tree)
 
 static cJSON *run_json(const struct night_run *r)
 {
-    cJSON *o = cJSON_CreateObject();
-    cJSON_AddNumberToObject(o, "run", (double)r->run.key);
-    view_add_time(o, "started_at", r->run.started_us);
-    view_add_time(o, "known_until", r->run.known_us);
-    cJSON_AddBoolToObject(o, "running", r->run.running);
-    cJSON_AddItemToObject(o, "why",
-                          r->run.why ? cJSON_CreateString(r->run.why) : cJSON_CreateNull());
-    cJSON_AddItemToObject(
-        o, "status", r->run.status >= 0 ? cJSON_CreateNumber(r->run.status) : cJSON_CreateNull());
-    cJSON_AddItemToObject(o, "error",
-                          r->run.error ? cJSON_CreateString(r->run.error) : cJSON_CreateNull());
+    cJSON *o = view_run(&r->run);
     add_tree(o, "machine", r->machine);
     add_tree(o, "model", r->model);
     add_tree(o, "configuration", r->configuration);
@@ -153,7 +139,7 @@ static void add_longest(cJSON *o, const struct night *n)
         cJSON_AddStringToObject(one, "custom_id", l->custom_id);
         cJSON_AddStringToObject(one, "batch", l->batch_name);
         cJSON_AddStringToObject(one, "state", queue_state_name(l->state));
-        cJSON_AddNumberToObject(one, "held_ms", (double)l->held_us / 1e3);
+        cJSON_AddNumberToObject(one, "held_ms", (double)(l->held_us / 1000));
         cJSON_AddNumberToObject(one, "attempts", (double)l->attempts);
         cJSON_AddNumberToObject(one, "prefill_tokens", (double)l->prefill_tokens);
         cJSON_AddNumberToObject(one, "decode_tokens", (double)l->decode_tokens);
@@ -182,10 +168,7 @@ static void add_left(cJSON *o, const struct night *n)
     cJSON_AddItemToObject(left, "requests", view_counts(&n->status.counts));
     cJSON_AddBoolToObject(left, "paused", n->status.paused);
     cJSON_AddNumberToObject(left, "jobs_per_s", n->jobs_per_s);
-    if (n->work_us >= 0)
-        cJSON_AddNumberToObject(left, "work_seconds", (double)n->work_us / 1e6);
-    else
-        cJSON_AddNullToObject(left, "work_seconds");
+    view_add_count(left, "work_seconds", n->work_us < 0 ? -1 : n->work_us / 1000000);
     view_add_time(left, "done_at", n->done_us);
     cJSON_AddBoolToObject(left, "windows", n->windowed);
 }

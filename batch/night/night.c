@@ -218,7 +218,7 @@ static int read_longest(struct queue *q, struct night *n, const struct night_run
                         struct error *e)
 {
     struct queue_longests page = {0};
-    int rc = queue_run_longest(q, &r->span, 10 * LONGEST_SHOWN, &page, e);
+    int rc = queue_run_longest(q, &r->span, r->until_us, 10 * LONGEST_SHOWN, &page, e);
     for (size_t i = 0; rc == 0 && i < page.n; i++)
         rc = add_longest(n, &page.item[i], e);
     queue_longests_release(&page);
@@ -257,6 +257,8 @@ static int read_run(struct queue *q, struct night *n, struct night_run *r, struc
     night_course(r);
     night_course_add(&n->course, &r->course);
     add_sums(&n->sums, &r->sums);
+    n->n_running += r->run.running ? r->sums.running : 0;
+    n->n_interrupted += r->sums.died + (r->run.running ? 0 : r->sums.running);
     return 0;
 }
 

@@ -73,6 +73,7 @@ struct night {
     struct night_run *run;     /* [n_runs] in order */
     size_t n_runs;
     struct queue_run_sums sums;
+    int64_t n_running, n_interrupted; /* attempts: of a worker that lives; of one that died */
     struct night_course course;
     struct night_cause *cause; /* [n_causes], the most frequent first */
     size_t n_causes;

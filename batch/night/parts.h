@@ -23,6 +23,9 @@ int night_events(struct queue *q, struct night *n, struct error *e);
 /* forecast.c: what is left and how long it takes. */
 int night_forecast(struct queue *q, struct night *n, struct error *e);
 
+/* page_time.c: what a page draws over time. */
+int night_page_time(const struct night *n, struct buf *out, struct error *e);
+
 /* A number of a parsed object, or 0; a text, or "". */
 double night_number(const cJSON *o, const char *name);
 const char *night_word(const cJSON *o, const char *name);

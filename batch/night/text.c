@@ -60,10 +60,10 @@ static void put_work(const struct night *n, struct output *out)
         output_put(out, ", %s put off after a fault", night_count(s->retried, count));
     if (s->released)
         output_put(out, ", %s given back", night_count(s->released, count));
-    if (s->died)
-        output_put(out, ", %s interrupted by a death", night_count(s->died, count));
-    if (s->running)
-        output_put(out, ", %s running", night_count(s->running, count));
+    if (n->n_interrupted)
+        output_put(out, ", %s interrupted by a death", night_count(n->n_interrupted, count));
+    if (n->n_running)
+        output_put(out, ", %s running", night_count(n->n_running, count));
     output_put(out, "\ntime      %s at work, %s held up, %s idle or loading\n",
                night_time_text(c->busy_us, busy), night_time_text(c->held_us, held),
                night_time_text(c->idle_us, idle));

@@ -265,6 +265,15 @@ TEST(night_of_a_killed_worker_ends_with_its_last_sample)
                                       " UNION ALL SELECT at_us FROM run_note)"));
     CHECK(strncmp(night_end_text(&r->run, end), "died, last heard of at ", 23) == 0);
     CHECK_STR(n->event[n->n_events - 1].kind, "end");
+    /* What ran then runs no more, and took no longer than until then. */
+    CHECK_INT(n->n_running, 0);
+    CHECK_INT(n->n_interrupted, n->sums.running);
+    clock_test_shift(9 * HOUR_US, 9 * HOUR_US);
+    struct night *later = NULL;
+    CHECK_OK(night_open(q, &(struct night_choice){.run = 1}, &later, &e), &e);
+    for (size_t i = 0; i < later->n_longest; i++)
+        CHECK(later->longest[i].held_us < HOUR_US);
+    night_free(later);
     night_free(n);
     /* The next worker says the same of it. */
     struct queue_worker *w = help_worker(q);
