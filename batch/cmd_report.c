@@ -18,12 +18,8 @@ static int parse_since(const char *text, int64_t *ret_us, struct error *e)
         *ret_us = MAX_OF(now_us - us, INT64_C(1));
         return 0;
     }
-    int rc = when_parse(text, now_us, ret_us, e);
-    if (rc)
-        return error_wrap(e, "--since");
-    if (*ret_us > now_us)
-        *ret_us -= INT64_C(86400000000);
-    return 0;
+    int rc = when_parse_past(text, now_us, ret_us, e);
+    return rc ? error_wrap(e, "--since") : 0;
 }
 
 static int choose(const struct command_context *c, struct night_choice *ret, struct error *e)

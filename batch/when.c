@@ -59,6 +59,22 @@ static int parse_day(const char *text, int64_t *ret_us, struct error *e)
     return 0;
 }
 
+int when_parse_past(const char *text, int64_t now_us, int64_t *ret_us, struct error *e)
+{
+    int64_t next_us = 0;
+    if (text[0] == '+')
+        return error_set(e, ERROR_USAGE, "'%s' is a time to come", text);
+    /* A day of the calendar has 25 hours at most: from before the one that is meant to the last that was. */
+    int rc = when_parse(text, now_us - 25 * 3600 * SECOND_US, ret_us, e);
+    while (rc == 0 && *ret_us <= now_us) {
+        rc = when_parse(text, *ret_us, &next_us, e);
+        if (next_us <= *ret_us || next_us > now_us)
+            return rc;
+        *ret_us = next_us;
+    }
+    return rc ? rc : error_set(e, ERROR_USAGE, "'%s' is a time to come", text);
+}
+
 int when_parse(const char *text, int64_t now_us, int64_t *ret_us, struct error *e)
 {
     if (text[0] == '+') {

@@ -15,5 +15,7 @@ int when_parse_duration(const char *text, int64_t *ret_us, struct error *e);
  * time the local clock shows it; "+2h", from now. Wall time in microseconds.
  */
 int when_parse(const char *text, int64_t now_us, int64_t *ret_us, struct error *e);
+/* The same looking back: "22:00" is the last time the clock showed it, what is to come is refused. */
+int when_parse_past(const char *text, int64_t now_us, int64_t *ret_us, struct error *e);
 
 #endif

@@ -58,3 +58,34 @@ TEST(when_counts_days_by_the_calendar)
     CHECK_OK(when_parse("22:00", from, &to, &e), &e);
     CHECK_INT(to - from, INT64_C(25) * 3600 * 1000000);
 }
+
+TEST(when_looks_back_by_the_calendar_too)
+{
+    static const struct {
+        const char *now, *text, *then;
+    } cases[] = {
+        {"2026-11-30T22:30", "22:00", "2026-11-30T22:00"},
+        {"2026-11-30T22:00", "22:00", "2026-11-30T22:00"},
+        {"2026-11-30T21:59", "22:00", "2026-11-29T22:00"},
+        /* The clock went back at 3 in the night to the 25th, and forward at 2 in that to the 29th. */
+        {"2026-10-25T21:30", "22:00", "2026-10-24T22:00"},
+        {"2026-10-25T22:30", "22:00", "2026-10-25T22:00"},
+        {"2026-03-29T22:30", "22:00", "2026-03-29T22:00"},
+        {"2026-03-29T21:30", "22:00", "2026-03-28T22:00"},
+        {"2026-11-30T22:30", "2026-11-02T05:00", "2026-11-02T05:00"},
+    };
+    struct error e = {0};
+    setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3", 1);
+    tzset();
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        int64_t now = 0, then = 0, us = 0;
+        CHECK_OK(when_parse(cases[i].now, NOW_US, &now, &e), &e);
+        CHECK_OK(when_parse(cases[i].then, NOW_US, &then, &e), &e);
+        CHECK_OK(when_parse_past(cases[i].text, now, &us, &e), &e);
+        CHECK_INT(us, then);
+    }
+    int64_t us = 0;
+    CHECK_ERROR(when_parse_past("+2h", NOW_US, &us, &e), &e, ERROR_USAGE, "to come");
+    CHECK_ERROR(when_parse_past("2030-01-01T00:00", NOW_US, &us, &e), &e, ERROR_USAGE, "to come");
+    CHECK_ERROR(when_parse_past("sometime", NOW_US, &us, &e), &e, ERROR_USAGE, "is not a time");
+}

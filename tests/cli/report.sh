@@ -54,6 +54,7 @@ t nocturne report seven
 t nocturne report --night 2020-01-01
 t nocturne report --night tonight
 t nocturne report --since sometime
+t nocturne report --since 2099-01-01T00:00
 t nocturne report 1 --since 2h
 t nocturne report --html --json
 t nocturne report -o file
