@@ -183,7 +183,7 @@ asan ubsan tsan: deps ## the tests under a sanitizer [T=substring]
 	build/$@/tests/run $(T)
 
 cli-test: deps ## command-line transcripts (tests/cli)
-	@$(MAKE) --no-print-directory $(B)/nocturne $(TOOLS)
+	@$(MAKE) --no-print-directory $(B)/nocturne $(TOOLS) $(FAKE_NVML)
 	sh tests/cli/run.sh $(T)
 
 vm-test: deps ## control groups v2 and pressure for real, in an emulated machine (tests/vm) [T=substring] [VERBOSE=1]

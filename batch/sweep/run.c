@@ -1,37 +1,25 @@
 #include "batch/sweep/run.h"
 
 #include <cjson/cJSON.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <ftw.h>
 #include <math.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/ledger.h"
 #include "batch/host/machine.h"
 #include "batch/model_options.h"
+#include "batch/sweep/process.h"
 #include "batch/view.h"
 #include "batch/worker/worker.h"
 #include "jobs/body.h"
 #include "queue/queue.h"
 
-#define POLL_US 20000
-#define ARGUMENTS_MAX 48
-#define FLAGS_MAX 16
 #define LOG_MAX_BYTES (1u << 20)
 #define EXIT_SOME_FAILED 1
 #define EXIT_REFUSED 4
-#define RESERVE "1M" /* for a full disk: the database has one request */
 
 const enum option_id *sweep_engine_options(void)
 {
@@ -39,45 +27,6 @@ const enum option_id *sweep_engine_options(void)
         OPTION_THREADS, OPTION_CTX,           OPTION_SLOTS,     OPTION_CHUNK, OPTION_ISA,
         OPTION_IO,      OPTION_EXPERT_POLICY, OPTION_LOOKAHEAD, OPTION_EXACT, OPTION_NONE};
     return ids;
-}
-
-/* The folder of a run and what is in it. */
-struct place {
-    char folder[300], db[330], log[330], config[330];
-};
-
-/* ---- The folder ------------------------------------------------------------------------------- */
-
-static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at)
-{
-    (void)st;
-    (void)kind;
-    (void)at;
-    (void)remove(path);
-    return 0;
-}
-
-static void leave(struct place *p)
-{
-    if (p->folder[0])
-        (void)nftw(p->folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-}
-
-static int make_place(struct place *p, const struct options *o, struct error *e)
-{
-    const char *base = options_environment(o, "TMPDIR");
-    memset(p, 0, sizeof(*p));
-    int n =
-        snprintf(p->folder, sizeof(p->folder), "%s/nocturne-sweep-XXXXXX", base ? base : "/tmp");
-    if (n < 0 || (size_t)n >= sizeof(p->folder) || !mkdtemp(p->folder)) {
-        int rc = error_sys(e, ERROR_IO, errno, "no temporary folder %s", p->folder);
-        p->folder[0] = '\0';
-        return rc;
-    }
-    snprintf(p->db, sizeof(p->db), "%s/queue.db", p->folder);
-    snprintf(p->log, sizeof(p->log), "%s/log", p->folder);
-    snprintf(p->config, sizeof(p->config), "%s/config", p->folder);
-    return file_write_all(p->config, "", 0, e);
 }
 
 /* ---- The request ------------------------------------------------------------------------------ */
@@ -99,7 +48,7 @@ static int publish(struct queue *db, const struct job_kind *kind, struct str bod
     return rc;
 }
 
-static int submit(const struct sweep_request *q, const struct place *p, struct error *e)
+static int submit(const struct sweep_request *q, const struct sweep_place *p, struct error *e)
 {
     const struct queue_options opt = {.create = true};
     const struct job_kind *kind = job_kind_at(JOB_KIND_completion);
@@ -121,131 +70,6 @@ static int submit(const struct sweep_request *q, const struct place *p, struct e
     return rc;
 }
 
-/* ---- The process ------------------------------------------------------------------------------ */
-
-struct arguments {
-    const char *text[ARGUMENTS_MAX + 1];
-    size_t n, n_flags;
-    char budget[24];
-    char flag[FLAGS_MAX][32]; /* "--threads" and the like */
-};
-
-static void add(struct arguments *a, const char *text)
-{
-    if (a->n < ARGUMENTS_MAX)
-        a->text[a->n++] = text;
-}
-
-static void add_option(struct arguments *a, const struct options *o, enum option_id id)
-{
-    const struct option_row *row = option_row(id);
-    if (!option_given(o, id) || (row->kind == OPTION_FLAG && !option_on(o, id)) ||
-        a->n_flags == FLAGS_MAX)
-        return;
-    char *flag = a->flag[a->n_flags++];
-    snprintf(flag, sizeof(a->flag[0]), "--%s", row->flag);
-    add(a, flag);
-    if (row->kind != OPTION_FLAG)
-        add(a, option_text(o, id));
-}
-
-static void fill_arguments(struct arguments *a, const struct sweep_request *q,
-                           const struct place *p, uint64_t budget_bytes)
-{
-    const char *const fixed[] = {
-        "nocturne", "run",     "--model", q->model_path, "--db",  p->db,  "--config",  p->config,
-        "--memory", a->budget, "--drain", "--raw",       "--log", "warn", "--reserve", RESERVE};
-    snprintf(a->budget, sizeof(a->budget), "%llu", (unsigned long long)budget_bytes);
-    for (size_t i = 0; i < ARRAY_LEN(fixed); i++)
-        add(a, fixed[i]);
-    for (const enum option_id *id = sweep_engine_options(); *id; id++)
-        add_option(a, q->options, *id);
-}
-
-/* All but the program's own settings. mem_free() it. */
-static char **plain_environment(char **from)
-{
-    size_t n = 0, kept = 0;
-    while (from && from[n])
-        n++;
-    char **to = mem_array(n + 1, sizeof(*to));
-    for (size_t i = 0; to && i < n; i++) {
-        if (strncmp(from[i], "NOCTURNE_", 9) != 0)
-            to[kept++] = from[i];
-    }
-    return to;
-}
-
-/* Quiet: what the worker says goes to a file. */
-static int redirect(posix_spawn_file_actions_t *files, const struct place *p)
-{
-    int sys = posix_spawn_file_actions_addopen(files, 0, "/dev/null", O_RDONLY, 0);
-    if (sys == 0)
-        sys = posix_spawn_file_actions_addopen(files, 1, "/dev/null", O_WRONLY, 0);
-    if (sys == 0)
-        sys =
-            posix_spawn_file_actions_addopen(files, 2, p->log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    return sys;
-}
-
-static int spawn(pid_t *ret, const struct arguments *a, char **environment, const struct place *p,
-                 struct error *e)
-{
-    posix_spawn_file_actions_t files;
-    posix_spawnattr_t how;
-    sigset_t none;
-    sigemptyset(&none); /* this process has some blocked */
-    /* posix_spawn takes the texts as they are, but not as const. */
-    char *text[ARGUMENTS_MAX + 1] = {NULL};
-    memcpy(text, a->text, a->n * sizeof(*text));
-    int sys = posix_spawn_file_actions_init(&files);
-    if (sys)
-        return error_sys(e, ERROR_NOMEM, sys, "no process for the worker");
-    sys = posix_spawnattr_init(&how);
-    if (sys == 0) {
-        sys = redirect(&files, p);
-        if (sys == 0)
-            sys = posix_spawnattr_setsigmask(&how, &none);
-        if (sys == 0)
-            sys = posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSIGMASK);
-        if (sys == 0)
-            sys = posix_spawn(ret, "/proc/self/exe", &files, &how, text, environment);
-        posix_spawnattr_destroy(&how);
-    }
-    posix_spawn_file_actions_destroy(&files);
-    return sys ? error_sys(e, ERROR_IO, sys, "no process for the worker") : 0;
-}
-
-static int start(pid_t *ret, const struct sweep_request *q, const struct place *p,
-                 uint64_t budget_bytes, struct error *e)
-{
-    struct arguments a = {0};
-    char **environment = plain_environment(q->options->environment);
-    if (!environment)
-        return error_set(e, ERROR_NOMEM, "out of memory for an environment");
-    fill_arguments(&a, q, p, budget_bytes);
-    int rc = spawn(ret, &a, environment, p, e);
-    mem_free(environment);
-    return rc;
-}
-
-/* Until it has ended; a stop is passed on to it once. */
-static int await(pid_t pid, const struct stop *stop, int *ret_status, struct rusage *usage,
-                 struct error *e)
-{
-    bool told = false;
-    for (;;) {
-        pid_t done = wait4(pid, ret_status, WNOHANG, usage);
-        if (done == pid)
-            return 0;
-        if (done < 0 && errno != EINTR)
-            return error_sys(e, ERROR_IO, errno, "waiting for process %d", (int)pid);
-        if (stop_asked(stop) && !told)
-            told = kill(pid, SIGINT) == 0;
-        clock_sleep_us(POLL_US);
-    }
-}
-
 /* ---- What came of it -------------------------------------------------------------------------- */
 
 static void put_message(struct sweep_row *row, struct str text)
@@ -258,7 +82,7 @@ static void put_message(struct sweep_row *row, struct str text)
 }
 
 /* The last line that the worker said, without its name. */
-static void take_complaint(struct sweep_row *row, const struct place *p, int status)
+static void take_complaint(struct sweep_row *row, const struct sweep_place *p, int status)
 {
     static const char prefix[] = "nocturne: ";
     struct buf log;
@@ -349,7 +173,7 @@ static void take_show(struct sweep_row *row, const struct queue_show *s)
     cJSON_Delete(answer);
 }
 
-static int read_result(struct sweep_row *row, const struct place *p, struct error *e)
+static int read_result(struct sweep_row *row, const struct sweep_place *p, struct error *e)
 {
     const struct queue_options opt = {0};
     const struct queue_filter all = {0};
@@ -369,7 +193,7 @@ static int read_result(struct sweep_row *row, const struct place *p, struct erro
     return rc;
 }
 
-static int judge(struct sweep_row *row, const struct place *p, int status, struct error *e)
+static int judge(struct sweep_row *row, const struct sweep_place *p, int status, struct error *e)
 {
     const int exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     row->state = exit_status == EXIT_REFUSED ? SWEEP_REFUSED : SWEEP_FAILED;
@@ -444,27 +268,23 @@ static void begin_row(struct sweep_row *row, const struct sweep_request *q, uint
 int sweep_run(const struct sweep_request *q, uint64_t budget_bytes, uint64_t repetition,
               struct stop *stop, struct sweep_row *ret, struct error *e)
 {
-    struct place p;
-    struct rusage usage = {0};
-    int status = 0;
-    pid_t pid = 0;
+    struct sweep_place p;
+    struct sweep_end end = {0};
     begin_row(ret, q, budget_bytes, repetition);
     int rc = look_ahead(ret, q, e);
     if (rc < 0 || ret->message[0])
         return rc;
-    rc = make_place(&p, q->options, e);
+    rc = sweep_place_make(&p, q->options, e);
     if (rc == 0)
         rc = submit(q, &p, e);
     if (rc == 0)
-        rc = start(&pid, q, &p, budget_bytes, e);
-    if (rc == 0)
-        rc = await(pid, stop, &status, &usage, e);
+        rc = sweep_process_run(q, &p, budget_bytes, stop, &end, e);
     if (rc == 0 && stop_asked(stop))
         rc = error_set(e, ERROR_INTERRUPTED, "stopped");
     if (rc == 0)
-        rc = judge(ret, &p, status, e);
+        rc = judge(ret, &p, end.status, e);
     if (rc == 0 && ret->state == SWEEP_DONE)
-        ret->peak_rss_bytes = (double)usage.ru_maxrss * 1024;
-    leave(&p);
+        ret->peak_rss_bytes = (double)end.peak_resident_bytes;
+    sweep_place_leave(&p);
     return rc;
 }

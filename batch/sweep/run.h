@@ -1,10 +1,9 @@
 /*
- * One run of a sweep: the worker itself, `nocturne run`, as a process of its own, on a database of its
- * own that has one request.
+ * One run of a sweep: the worker itself as a process of its own (process.h), on a database of its own that
+ * has one request; and its figures out of that.
  *
- * Owns a temporary folder while it lasts. Stays true: the process gets the options that the sweep was
- * given and the budget, and no setting from anywhere else (neither configuration file nor environment),
- * so that a window or a policy of the night has no say; it does not outlive the call. One thread.
+ * Owns nothing when it is over. A budget that the plan or the machine has no room for is told without a
+ * process. One thread.
  */
 #ifndef BATCH_SWEEP_RUN_H
 #define BATCH_SWEEP_RUN_H

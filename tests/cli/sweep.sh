@@ -29,6 +29,12 @@ sed '2,$s/"[0-9a-f]\{64\}"/"0000000000000000000000000000000000000000000000000000
 grep -c '"0000' other.csv
 sed '1d;/refused/d' runs.csv | tail -n 1 >> other.csv
 sweep --budgets 160M --repeat 4 -o other.csv | sed 's/sha256 .*)/sha256 DIGESTS)/'
+echo '--- a GPU that others use, in the machine'"'"'s own memory, is not waited for'
+printf 'device - 0 NVIDIA GB10\nprocess 0 1 1073741824\n' > nvml.txt
+export NVML_FAKE="$PWD/nvml.txt" LD_LIBRARY_PATH="$(dirname "$(readlink -f "$(command -v nocturne)")")/tests/nvml"
+(unset NOCTURNE_WINDOW; nocturne run --memory 160M --until +1s 2>&1) | grep -o 'GPU 0 is in use'
+sweep --budgets 160M --repeat 1
+unset NVML_FAKE LD_LIBRARY_PATH
 echo '--- stopped'
 nocturne sweep --slots 1 --ctx 64 --tokens 4 --prompt-tokens 9 --budgets 160M --repeat 100 -o long.csv > .out 2> .run &
 sweeping=$!
