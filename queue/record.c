@@ -111,46 +111,42 @@ void queue_runs_release(struct queue_runs *r)
     " WHERE run.id = ?1 AND " MOMENT " >= ?2 AND " MOMENT " < ?3"
 #define SPAN_ARGS(s) sql_int((s)->run), sql_int((s)->from_us), sql_int((s)->until_us)
 
-#define ENDED(word) " total(attempt.end = '" word "'),"
-#define SUM(column) " total(max(attempt." column ", 0)),"
+#define ENDED(word) "total(attempt.end = '" word "')"
+#define SUM(column) "total(max(attempt." column ", 0))"
+#define EMPTY                                                                                      \
+    "total(attempt.end = 'done' AND job.empty IS NOT NULL AND job.attempt = attempt.attempt)"
+/* The members of struct queue_run_sums, and what each is of the attempts. */
+#define SUMS(SUM_OF)                                                                               \
+    SUM_OF(attempts, "count(*)")                                                                   \
+    SUM_OF(done, ENDED("done"))                                                                    \
+    SUM_OF(failed, ENDED("failed"))                                                                \
+    SUM_OF(retried, ENDED("retry"))                                                                \
+    SUM_OF(released, ENDED("released"))                                                            \
+    SUM_OF(died, ENDED("died"))                                                                    \
+    SUM_OF(cancelled, ENDED("cancelled"))                                                          \
+    SUM_OF(running, "total(attempt.ended_us IS NULL)")                                             \
+    SUM_OF(empty, EMPTY)                                                                           \
+    SUM_OF(prefill_tokens, SUM("prefill_tokens"))                                                  \
+    SUM_OF(prefill_ms, SUM("prefill_ms"))                                                          \
+    SUM_OF(decode_tokens, SUM("decode_tokens"))                                                    \
+    SUM_OF(decode_ms, SUM("decode_ms"))                                                            \
+    SUM_OF(resumed_tokens, SUM("resumed_tokens"))                                                  \
+    SUM_OF(load_ms, SUM("load_ms"))                                                                \
+    SUM_OF(read_bytes, SUM("read_bytes"))                                                          \
+    SUM_OF(expert_hits, SUM("expert_hits"))                                                        \
+    SUM_OF(expert_misses, SUM("expert_misses"))                                                    \
+    SUM_OF(peak_resident_bytes, "max(attempt.peak_resident_bytes)")
+#define EXPRESSION(member, sql) sql ", "
+#define ADDRESS(member, sql) &sums.member,
 
 int queue_run_sums(struct queue *q, const struct queue_span *s, struct queue_run_sums *ret,
                    struct error *e)
 {
     struct queue_run_sums sums = {0};
-    int64_t *const to[] = {&sums.attempts,
-                           &sums.done,
-                           &sums.failed,
-                           &sums.retried,
-                           &sums.released,
-                           &sums.died,
-                           &sums.cancelled,
-                           &sums.running,
-                           &sums.empty,
-                           &sums.prefill_tokens,
-                           &sums.prefill_ms,
-                           &sums.decode_tokens,
-                           &sums.decode_ms,
-                           &sums.resumed_tokens,
-                           &sums.load_ms,
-                           &sums.read_bytes,
-                           &sums.expert_hits,
-                           &sums.expert_misses,
-                           &sums.peak_resident_bytes};
+    int64_t *const to[] = {SUMS(ADDRESS)};
     sqlite3_stmt *stmt = NULL;
-    int rc = db_query(
-        &q->db,
-        "SELECT count(*)," ENDED("done") ENDED("failed") ENDED("retry") ENDED("released")
-            ENDED("died")
-                ENDED("cancelled") " total(attempt.ended_us IS NULL),"
-                                   " total(attempt.end = 'done' AND job.empty IS NOT NULL AND "
-                                   "job.attempt = attempt.attempt)," SUM("prefill_tokens")
-                                       SUM("prefill_ms") SUM("decode_tokens") SUM("decode_ms")
-                                           SUM("resumed_tokens") SUM("load_ms") SUM("read_bytes")
-                                               SUM("expert_hits") SUM(
-                                                   "expert_misses") " max(attempt.peak_resident_"
-                                                                    "bytes)" ATTEMPTS_OF_SPAN,
-        SQL_ARGS(SPAN_ARGS(s)), &stmt, e);
+    int rc = db_query(&q->db, "SELECT " SUMS(EXPRESSION) "0" ATTEMPTS_OF_SPAN,
+                      SQL_ARGS(SPAN_ARGS(s)), &stmt, e);
     if (rc == 0)
         rc = db_step(&q->db, stmt, e);
     for (size_t i = 0; rc == 1 && i < ARRAY_LEN(to); i++)
