@@ -139,7 +139,7 @@ static void add_longest(cJSON *o, const struct night *n)
         cJSON_AddStringToObject(one, "custom_id", l->custom_id);
         cJSON_AddStringToObject(one, "batch", l->batch_name);
         cJSON_AddStringToObject(one, "state", queue_state_name(l->state));
-        cJSON_AddNumberToObject(one, "held_ms", (double)(l->held_us / 1000));
+        view_add_count(one, "held_ms", l->held_us / 1000);
         cJSON_AddNumberToObject(one, "attempts", (double)l->attempts);
         cJSON_AddNumberToObject(one, "prefill_tokens", (double)l->prefill_tokens);
         cJSON_AddNumberToObject(one, "decode_tokens", (double)l->decode_tokens);
