@@ -154,8 +154,8 @@ void doctor_database(struct doctor *d)
     char text[400], left[24], log[24];
     if (!d->queue || queue_space(d->queue, &s, &e) != 0) {
         const bool none = e.code == ERROR_NOTFOUND;
-        doctor_say(d, none ? DOCTOR_NOTE : DOCTOR_PROBLEM,
-                   none ? "'nocturne submit' makes it" : "give another --db", "%s", e.text);
+        doctor_say(d, none ? DOCTOR_NOTE : DOCTOR_PROBLEM, none ? NULL : "give another --db", "%s",
+                   e.text);
         return;
     }
     find_place(d->database, &place);

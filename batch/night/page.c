@@ -249,7 +249,7 @@ static void put_events(const struct night *n, struct buf *out)
     const size_t left_out = n->n_events > EVENTS_SHOWN ? n->n_events - EVENTS_SHOWN : 0;
     table_begin(out, "Events", columns);
     if (left_out)
-        buf_printf(out, "<tr><td></td><td class=\"soft\">%zu earlier ones are left out</td></tr>\n",
+        buf_printf(out, "<tr><td></td><td class=\"soft\">before these: %zu, left out</td></tr>\n",
                    left_out);
     for (size_t i = left_out; i < n->n_events; i++) {
         char at[32];

@@ -189,7 +189,7 @@ static void put_events(const struct night *n, struct output *out)
     const size_t left_out = n->n_events > EVENTS_SHOWN ? n->n_events - EVENTS_SHOWN : 0;
     head(out, "Events");
     if (left_out)
-        output_put(out, "%zu earlier ones are in --json and --html\n", left_out);
+        output_put(out, "before these: %zu, in --json and --html\n", left_out);
     for (size_t i = left_out; i < n->n_events; i++) {
         char at[32];
         output_put(out, "%s  ", view_time(n->event[i].at_us, at));

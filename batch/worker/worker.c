@@ -164,7 +164,7 @@ static int exit_status(const struct worker *w, int rc)
 static void end(struct worker *w, int rc, const struct error *e)
 {
     const char *reason = stop_signal(w->stop)  ? "stopped"
-                         : stop_over(w->stop)  ? "window over"
+                         : stop_over(w->stop)  ? "--until reached"
                          : rc == -ERROR_PAUSED ? "paused"
                          : rc < 0              ? "failed"
                          : worker_jobs_over(w) ? "enough jobs"
