@@ -87,3 +87,14 @@ TEST(commands_take_options_of_the_table_once)
         }
     }
 }
+
+/* To roff a line that begins with a quote is an instruction, and what it does not know is left out. */
+TEST(manual_has_no_line_that_begins_with_a_quote)
+{
+    struct buf page;
+    read_manual(&page);
+    const char *at = strstr(page.ptr, "\n'");
+    if (at)
+        test_fail(__FILE__, __LINE__, "not printed: %.60s", at + 1);
+    buf_release(&page);
+}
