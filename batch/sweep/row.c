@@ -176,7 +176,11 @@ static bool read_line(const char **text, struct sweep_row *row)
 
 static int keep(struct sweep_rows *r, const struct sweep_row *row, struct error *e)
 {
-    struct sweep_row *copy = r->n < SWEEP_ROWS_MAX ? mem_alloc(sizeof(*copy)) : NULL;
+    if (r->n == SWEEP_ROWS_MAX)
+        return error_set(e, ERROR_INVALID,
+                         "%s has %d runs, which is as many as it may; name another",
+                         r->path ? r->path : "the sweep", SWEEP_ROWS_MAX);
+    struct sweep_row *copy = mem_alloc(sizeof(*copy));
     if (!copy)
         return error_set(e, ERROR_NOMEM, "no memory for %zu runs", r->n + 1);
     struct sweep_row **grown = mem_regrow(r->row, r->n + 1, sizeof(struct sweep_row *));

@@ -130,6 +130,18 @@ TEST(sweep_rows_refuse_what_is_not_theirs_and_leave_it_as_it_is)
     sweep_rows_close(&r);
 }
 
+TEST(sweep_rows_are_so_many_at_most)
+{
+    struct error e = {0};
+    struct sweep_rows r;
+    const struct sweep_row row = {.budget_bytes = GIB, .repetition = 1, .state = SWEEP_FAILED};
+    CHECK_OK(sweep_rows_open(&r, NULL, "", &e), &e);
+    for (int i = 0; i < SWEEP_ROWS_MAX; i++)
+        CHECK_OK(sweep_rows_add(&r, &row, &e), &e);
+    CHECK_ERROR(sweep_rows_add(&r, &row, &e), &e, ERROR_INVALID, "8000 runs");
+    sweep_rows_close(&r);
+}
+
 TEST(sweep_rows_that_cannot_be_written_are_an_error)
 {
     struct error e = {0};
