@@ -251,8 +251,13 @@ void hook_close(struct hook *h, int64_t patience_us)
     char line[80];
     if (!h)
         return;
-    const int64_t until_us = clock_mono_us() + patience_us;
+    int64_t until_us = clock_mono_us() + patience_us;
+    bool hurried = false;
     while (!idle(h) && clock_mono_us() < until_us) {
+        if (!hurried && h->o.hurried && h->o.hurried(h->o.context)) {
+            hurried = true;
+            until_us = MIN_OF(until_us, clock_mono_us() + HOOK_HURRIED_US);
+        }
         see_to(h, true);
         if (!idle(h))
             clock_sleep_us(CLOSE_POLL_US);

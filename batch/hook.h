@@ -25,6 +25,7 @@
 
 #define HOOK_PENDING_MAX 16
 #define HOOK_LISTED_MAX 20
+#define HOOK_HURRIED_US INT64_C(5000000)
 
 struct hook;
 
@@ -35,6 +36,8 @@ struct hook_options {
     int64_t timeout_us;
     /* Something went wrong; each cause once. */
     void (*warn)(void *context, const char *text);
+    /* Whether the end is in a hurry, asked again and again in hook_close; NULL: it never is. */
+    bool (*hurried)(void *context);
     void *context;
 };
 
@@ -48,7 +51,10 @@ void hook_tell(struct hook *h, const char *event, cJSON *about);
 void hook_tell_failed(struct hook *h, cJSON *about);
 /* Sees to the process that runs, and starts the next one when its time has come. */
 void hook_poll(struct hook *h);
-/* Waits that long for what runs and what waits, then kills the one and drops the other. */
+/*
+ * Waits that long for what runs and what waits, and once in a hurry HOOK_HURRIED_US at most; then kills
+ * the one and drops the other.
+ */
 void hook_close(struct hook *h, int64_t patience_us);
 
 #endif

@@ -14,8 +14,6 @@
 /* At one look; what is left then waits for the next change. */
 #define EVENTS_MAX 20000
 #define REASON_MAX_BYTES 4096
-/* How long a run that was asked to stop goes on for its hooks. */
-#define STOPPED_PATIENCE_US 5000000
 
 static void warn(void *context, const char *text)
 {
@@ -24,6 +22,12 @@ static void warn(void *context, const char *text)
     cJSON_AddStringToObject(detail, "text", text);
     report_say(&w->report, LOG_WARN, "%s", text);
     worker_note(w, "hook_failed", detail);
+}
+
+static bool hurried(void *context)
+{
+    const struct worker *w = context;
+    return stop_asked(w->stop);
 }
 
 int worker_hook_open(struct worker *w, struct error *e)
@@ -35,6 +39,7 @@ int worker_hook_open(struct worker *w, struct error *e)
                                    .model = w->model,
                                    .timeout_us = w->o->hook_timeout_us,
                                    .warn = warn,
+                                   .hurried = hurried,
                                    .context = w};
     int rc = hook_open(&w->hook, &o, e);
     return rc ? rc : queue_events_last(w->queue, &w->hook_key, e);
@@ -45,8 +50,7 @@ void worker_hook_close(struct worker *w)
     const bool fenced = atomic_load(&w->stop->fenced);
     /* The last thing that is told has its chance when the one before it hangs. */
     const int64_t most_us = 2 * w->o->hook_timeout_us;
-    const int64_t stopped_us = MIN_OF(most_us, (int64_t)STOPPED_PATIENCE_US);
-    hook_close(w->hook, fenced ? 0 : stop_asked(w->stop) ? stopped_us : most_us);
+    hook_close(w->hook, fenced ? 0 : most_us);
     w->hook = NULL;
 }
 

@@ -18,6 +18,7 @@
 struct warnings {
     int n;
     char last[900];
+    int64_t hurried_us; /* monotonic */
 };
 
 static void take_warning(void *context, const char *text)
@@ -292,6 +293,33 @@ TEST(hook_that_is_still_running_at_the_end_is_ended_when_patience_is)
     CHECK(elapsed_us(since_us) < PATIENCE_US / 2);
     CHECK_INT(w.n, 1);
     CHECK(strstr(w.last, "2 left") != NULL);
+}
+
+static bool after_a_while(void *context)
+{
+    const struct warnings *w = context;
+    return clock_mono_us() > w->hurried_us;
+}
+
+/* A signal that comes while hooks have their time: nobody waits for the rest of that. */
+TEST(hook_that_is_still_running_when_the_end_is_in_a_hurry_is_ended)
+{
+    struct warnings w = {.hurried_us = clock_mono_us() + 100000};
+    const struct hook_options o = {.command = "sleep 1000",
+                                   .database = "/tmp/q.db",
+                                   .timeout_us = 10 * HOOK_HURRIED_US,
+                                   .warn = take_warning,
+                                   .hurried = after_a_while,
+                                   .context = &w};
+    struct error e = {0};
+    struct hook *h = NULL;
+    CHECK_OK(hook_open(&h, &o, &e), &e);
+    hook_tell(h, "finished", cJSON_CreateObject());
+    const int64_t since_us = clock_mono_us();
+    hook_close(h, 10 * HOOK_HURRIED_US);
+    CHECK(elapsed_us(since_us) >= HOOK_HURRIED_US);
+    CHECK(elapsed_us(since_us) < 2 * HOOK_HURRIED_US);
+    CHECK(strstr(w.last, "1 left") != NULL);
 }
 
 TEST(hook_that_finds_no_memory_is_a_hook_that_failed)
