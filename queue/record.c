@@ -16,6 +16,7 @@ static void find_end(struct queue_run *r, sqlite3_stmt *stmt, struct str *ret_wh
     char boot[37];
     clock_boot_id(boot);
     r->known_us = MAX_OF(r->started_us, MAX_OF(col_int(stmt, 9), col_int(stmt, 10)));
+    r->known_us = MAX_OF(r->known_us, col_int(stmt, 17));
     if (told) {
         *ret_why = col_str(stmt, 3);
         r->known_us = col_int(stmt, 2);
@@ -82,7 +83,9 @@ int queue_runs(struct queue *q, int64_t before_key, size_t limit, struct queue_r
         " worker.end, worker.lock_path, worker.boot_id,"
         " (SELECT at_us FROM run_sample WHERE run_id = run.id ORDER BY elapsed_us DESC LIMIT 1),"
         " (SELECT at_us FROM run_note WHERE run_id = run.id ORDER BY seq DESC LIMIT 1),"
-        " run.error, machine, model, configuration, plan, totals"
+        " run.error, machine, model, configuration, plan, totals,"
+        " CASE WHEN run.ended_us IS NULL THEN (SELECT max(ended_us) FROM attempt"
+        "   WHERE worker_id = run.worker_id AND end <> 'died') END"
         " FROM run JOIN worker ON worker.id = run.worker_id"
         " WHERE ?1 = 0 OR run.id < ?1 ORDER BY run.id DESC",
         SQL_ARGS(sql_int(before_key)), limit, &rows, e);

@@ -115,3 +115,34 @@ TEST(queue_runs_keeps_only_so_many_notes)
     queue_worker_close(w, str_of("done"));
     queue_close(q);
 }
+
+/* What a killed run has finished behind its last sample is known of it, too: rates would be nonsense. */
+TEST(queue_runs_that_died_are_known_until_their_last_attempt)
+{
+    struct error e = {0};
+    struct queue *q = help_open(DB);
+    struct queue_worker *w = begin(q);
+    CHECK_OK(queue_run_sample(w, &(struct queue_sample){0}, &e), &e);
+    const int64_t started_us = number("SELECT started_us FROM run");
+    help_submit(q, 1, 10);
+    sqlite3 *db = NULL;
+    CHECK_INT(sqlite3_open(DB, &db), SQLITE_OK);
+    char sql[600];
+    snprintf(sql, sizeof(sql),
+             "UPDATE worker SET ended_us = %lld, end = 'superseded';"
+             "INSERT INTO attempt (job_id, attempt, worker_id, claimed_us, wait_us, ended_us, end)"
+             " SELECT id, 1, (SELECT max(id) FROM worker), 1, 0, %lld, 'done' FROM job LIMIT 1;"
+             "INSERT INTO attempt (job_id, attempt, worker_id, claimed_us, wait_us, ended_us, end)"
+             " SELECT id, 2, (SELECT max(id) FROM worker), 1, 0, %lld, 'died' FROM job LIMIT 1",
+             (long long)(started_us + DAY_US), (long long)(started_us + DAY_US / 2),
+             (long long)(started_us + DAY_US));
+    CHECK_INT(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+    struct queue_runs runs = {0};
+    CHECK_OK(queue_runs(q, 0, 10, &runs, &e), &e);
+    CHECK_INT(runs.n, 1);
+    CHECK_INT(runs.item[0].known_us, started_us + DAY_US / 2);
+    queue_runs_release(&runs);
+    queue_worker_close(w, str_of("fenced"));
+    queue_close(q);
+}
