@@ -58,3 +58,7 @@ t nocturne report --since 2099-01-01T00:00
 t nocturne report 1 --since 2h
 t nocturne report --html --json
 t nocturne report -o file
+echo "--- neither a database nor the log beside one is a place for a page"
+printf '\067\177\006\202...' > other.db-wal
+t nocturne report --html -o q.db
+t nocturne report --html -o other.db-wal
