@@ -163,12 +163,13 @@ static int print(const struct sweep *s, struct output *out, struct error *e)
     const char *svg = option_text(s->options, OPTION_SVG);
     const char *html = option_text(s->options, OPTION_HTML);
     sweep_summary_make(&sum, &s->plan, &s->rows);
-    int rc = svg ? write_file(&sum, svg, false, e) : 0;
+    /* First: a file that cannot be written must not cost the figures of hours. */
+    int rc = option_on(s->options, OPTION_JSON) ? sweep_summary_json(out, &sum, e)
+                                                : sweep_summary_text(out, &sum, e);
+    if (rc == 0 && svg)
+        rc = write_file(&sum, svg, false, e);
     if (rc == 0 && html)
         rc = write_file(&sum, html, true, e);
-    if (rc == 0)
-        rc = option_on(s->options, OPTION_JSON) ? sweep_summary_json(out, &sum, e)
-                                                : sweep_summary_text(out, &sum, e);
     return rc;
 }
 

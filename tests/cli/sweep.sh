@@ -44,6 +44,8 @@ wait $sweeping
 echo "exit $?"
 tail -n 1 .run
 ls tmp
+echo '--- a plot that cannot be written does not take the figures with it'
+sweep --budgets 160M --repeat 1 --svg /dev/null
 t nocturne sweep --budgets some
 t nocturne sweep -p what --prompt-tokens 5
 t nocturne sweep --tokens 300
