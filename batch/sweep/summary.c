@@ -271,8 +271,9 @@ int sweep_summary_svg(struct buf *out, const struct sweep_summary *s, bool alone
 static const char page_style[] =
     "body{font:15px/1.5 system-ui,'Segoe UI','DejaVu Sans',sans-serif;max-width:60em;"
     "margin:2em auto;padding:0 1em;color:#24292f;background:#fff}\n"
-    "table{border-collapse:collapse;font-variant-numeric:tabular-nums;margin:1em 0}\n"
-    "th,td{padding:.25em .7em;text-align:right;border-bottom:1px solid #8b949e55}\n"
+    "table{display:block;overflow-x:auto;white-space:nowrap;border-collapse:collapse;"
+    "font-size:13px;font-variant-numeric:tabular-nums;margin:1em 0}\n"
+    "th,td{padding:.25em .5em;text-align:right;border-bottom:1px solid #8b949e55}\n"
     "p.note{color:#57606a}\n"
     "@media (prefers-color-scheme:dark){body{color:#e6edf3;background:#0d1117}"
     "p.note{color:#8b949e}}\n"
