@@ -8,21 +8,13 @@
 
 #include "base/file.h"
 #include "batch/host/scope.h"
+#include "tests/batch/root.h"
 #include "tests/test.h"
 
 #define MIB (UINT64_C(1) << 20)
 #define GIB (UINT64_C(1) << 30)
 #define V1 "sys/fs/cgroup/memory/"
 #define V2 "sys/fs/cgroup/"
-
-static void put(const char *path, const char *text)
-{
-    char full[4200];
-    struct error e = {0};
-    snprintf(full, sizeof(full), "root/%s", path);
-    CHECK_OK(file_make_parent(full, &e), &e);
-    CHECK_OK(file_write_all(full, text, strlen(text), &e), &e);
-}
 
 static void check_says(const char *path, const char *text)
 {
@@ -42,7 +34,7 @@ static void make_group(const char *folder, const char *const *files)
     char path[512];
     for (; *files; files++) {
         snprintf(path, sizeof(path), "%s/nocturne-%d/%s", folder, (int)getpid(), *files);
-        put(path, "");
+        root_put(path, "");
     }
 }
 
@@ -58,14 +50,14 @@ static void make_unified(const char *enabled)
     static const char *const files[] = {"cgroup.procs",    "memory.max",       "memory.high",
                                         "memory.swap.max", "memory.oom.group", NULL};
     CHECK_INT(system("rm -rf root"), 0);
-    put("proc/self/cgroup", "0::/a\n");
-    put("proc/self/mountinfo", "31 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
-    put("proc/self/oom_score_adj", "0\n");
-    put(V2 "a/cgroup.type", "domain\n");
-    put(V2 "a/cgroup.controllers", "cpu io memory\n");
-    put(V2 "a/cgroup.procs", "");
-    put(V2 "a/cgroup.subtree_control", enabled);
-    put(V2 "a/memory.max", "max\n");
+    root_put("proc/self/cgroup", "0::/a\n");
+    root_put("proc/self/mountinfo", "31 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+    root_put("proc/self/oom_score_adj", "0\n");
+    root_put(V2 "a/cgroup.type", "domain\n");
+    root_put(V2 "a/cgroup.controllers", "cpu io memory\n");
+    root_put(V2 "a/cgroup.procs", "");
+    root_put(V2 "a/cgroup.subtree_control", enabled);
+    root_put(V2 "a/memory.max", "max\n");
     make_group(V2 "a", files);
     if (setxattr("root/" V2 "a", "user.delegate", "1", 1, 0) != 0)
         SKIP("a folder cannot be marked here: %s", strerror(errno));
@@ -152,7 +144,7 @@ static void check_left_alone(const char *why)
 TEST(confine_writes_nowhere_that_is_not_its_own)
 {
     make_unified("cpu\n");
-    put("run/systemd/system/x", "");
+    root_put("run/systemd/system/x", "");
     unmark();
     check_left_alone("root/sys/fs/cgroup/a is not delegated");
     if (geteuid() == 0) { /* who owns everything has been given nothing */
@@ -164,7 +156,7 @@ TEST(confine_writes_nowhere_that_is_not_its_own)
         check_says(V2 "a/cgroup.subtree_control", "cpu\n");
     }
     make_unified("cpu\n");
-    put("proc/self/cgroup", "");
+    root_put("proc/self/cgroup", "");
     check_left_alone("no control group here has the memory controller");
 }
 
@@ -188,13 +180,13 @@ TEST(confine_takes_a_limit_that_is_there)
     struct confine c;
     struct error e = {0};
     make_unified("");
-    put(V2 "a/memory.max", "900000000\n");
+    root_put(V2 "a/memory.max", "900000000\n");
     CHECK_OK(confine_enter(&c, "root", true, 800 * MIB, false, &e), &e);
     CHECK(c.limited);
     CHECK(strstr(c.says, "the kernel limits memory to 858.3 MiB: root/sys/fs/cgroup/a/memory.max"));
     check_says(own_file(V2 "a", "memory.max", path), "");
     /* One that is far above, of a container say, is another matter. */
-    put(V2 "a/memory.max", "1900000000\n");
+    root_put(V2 "a/memory.max", "1900000000\n");
     CHECK_OK(confine_enter(&c, "root", true, 800 * MIB, false, &e), &e);
     check_says(own_file(V2 "a", "memory.max", path), "905969664");
 }
@@ -207,9 +199,10 @@ TEST(confine_limits_the_first_versions_controller)
     struct confine c;
     struct error e = {0};
     CHECK_INT(system("rm -rf root"), 0);
-    put("proc/self/cgroup", "4:memory:/a\n0::/\n");
-    put("proc/self/mountinfo", "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n");
-    put(V1 "a/memory.limit_in_bytes", "9223372036854771712\n");
+    root_put("proc/self/cgroup", "4:memory:/a\n0::/\n");
+    root_put("proc/self/mountinfo",
+             "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n");
+    root_put(V1 "a/memory.limit_in_bytes", "9223372036854771712\n");
     make_group(V1 "a", files);
     CHECK_OK(confine_enter(&c, "root", true, 800 * MIB, false, &e), &e);
     CHECK(c.limited);

@@ -6,24 +6,13 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
 #include "tests/batch/nvml.h"
 #include "tests/batch/program.h"
+#include "tests/batch/root.h"
 #include "tests/fault/kit.h"
 #include "tests/test.h"
 
 #define GIB (UINT64_C(1) << 30)
-
-static void put(const char *path, const char *text)
-{
-    char full[4200];
-    struct error e = {0};
-    snprintf(full, sizeof(full), "root/%s", path);
-    CHECK_OK(file_make_parent(full, &e), &e);
-    FILE *f = fopen(full, "w");
-    CHECK(f != NULL && fputs(text, f) >= 0);
-    CHECK_INT(fclose(f), 0);
-}
 
 static void put_memory(unsigned total_gib, unsigned unused_gib, unsigned available_gib,
                        unsigned swap_used_gib)
@@ -35,7 +24,7 @@ static void put_memory(unsigned total_gib, unsigned unused_gib, unsigned availab
              "SwapFree: %u kB\nCommitLimit: %u kB\nCommitted_AS: %u kB\n",
              total_gib * gib, unused_gib * gib, available_gib * gib, 16 * gib,
              (16 - swap_used_gib) * gib, 8 * gib, 7 * gib);
-    put("proc/meminfo", text);
+    root_put("proc/meminfo", text);
 }
 
 /* Looks at one thing; the i-th finding has that status and says that, and how to mend it. */
@@ -74,14 +63,14 @@ static void expect_one(const char *check, enum doctor_status status, const char 
 TEST(doctor_sees_a_spark_after_days_of_work)
 {
     put_memory(119, 20, 25, 9);
-    put("proc/uptime", "900000.0 1.0\n");
-    put("proc/4711/status", "VmRSS: 83886080 kB\n");
-    put("proc/4711/comm", "python\n");
-    put("proc/4711/stat", "4711 (python) S 1");
-    put("proc/buddyinfo", "Node 0, zone Normal 9 9 9 9 9 9 9 9 9 9 9 9 9 0 0\n");
-    put("proc/pressure/memory", "some avg10=31.50 avg60=1.00 avg300=0.00 total=500\n"
-                                "full avg10=12.00 avg60=0.00 avg300=0.00 total=400\n");
-    put("run/systemd/units/invocation:systemd-oomd.service", "");
+    root_put("proc/uptime", "900000.0 1.0\n");
+    root_put("proc/4711/status", "VmRSS: 83886080 kB\n");
+    root_put("proc/4711/comm", "python\n");
+    root_put("proc/4711/stat", "4711 (python) S 1");
+    root_put("proc/buddyinfo", "Node 0, zone Normal 9 9 9 9 9 9 9 9 9 9 9 9 9 0 0\n");
+    root_put("proc/pressure/memory", "some avg10=31.50 avg60=1.00 avg300=0.00 total=500\n"
+                                     "full avg10=12.00 avg60=0.00 avg300=0.00 total=400\n");
+    root_put("run/systemd/units/invocation:systemd-oomd.service", "");
     expect_one("memory", DOCTOR_WARNING,
                "25.0 GiB of 119.0 GiB are available, 20.0 GiB free; 9.0 GiB",
                ", 'python' holds 80.0 GiB");
@@ -103,18 +92,18 @@ TEST(doctor_sees_a_spark_after_days_of_work)
 TEST(doctor_sees_a_laptop_that_would_sleep)
 {
     struct doctor d = {0};
-    put("sys/power/state", "freeze mem disk\n");
-    put("sys/class/power_supply/BAT0/status", "Discharging\n");
-    put("sys/class/power_supply/BAT0/capacity", "41\n");
-    put("sys/class/power_supply/AC/online", "0\n");
-    put("proc/acpi/button/lid/LID0/state", "state: open\n");
+    root_put("sys/power/state", "freeze mem disk\n");
+    root_put("sys/class/power_supply/BAT0/status", "Discharging\n");
+    root_put("sys/class/power_supply/BAT0/capacity", "41\n");
+    root_put("sys/class/power_supply/AC/online", "0\n");
+    root_put("proc/acpi/button/lid/LID0/state", "state: open\n");
     look(&d, "sleep");
     CHECK_INT(d.n, 2);
     expect(&d, 0, DOCTOR_WARNING, "can go to sleep (freeze mem disk) in the middle of work",
            "settings for power");
     expect(&d, 1, DOCTOR_NOTE, "it has a lid", "HandleLidSwitch=ignore");
-    put("run/systemd/system/x", "");
-    put("usr/bin/systemd-inhibit", "");
+    root_put("run/systemd/system/x", "");
+    root_put("usr/bin/systemd-inhibit", "");
     look(&d, "sleep");
     expect(&d, 0, DOCTOR_OK, "a worker keeps it awake", NULL);
     CHECK_INT(mkdir("root/etc", 0755), 0);
@@ -126,7 +115,7 @@ TEST(doctor_sees_a_laptop_that_would_sleep)
     expect(&d, 0, DOCTOR_OK, "does not go to sleep", NULL);
     doctor_forget(&d);
     expect_one("power", DOCTOR_WARNING, "battery, which is at 41 %", "plug it in");
-    put("sys/class/power_supply/BAT0/status", "Charging\n");
+    root_put("sys/class/power_supply/BAT0/status", "Charging\n");
     expect_one("power", DOCTOR_OK, "not on a battery", NULL);
 }
 
@@ -134,7 +123,7 @@ TEST(doctor_sees_sessions_that_end_and_restarts_that_come)
 {
     char linger[160];
     expect_one("systemd", DOCTOR_NOTE, "does not manage", "start the worker again");
-    put("run/systemd/system/x", "");
+    root_put("run/systemd/system/x", "");
     expect_one("systemd", DOCTOR_WARNING, "no manager for this user, who does not linger",
                "loginctl enable-linger ");
     struct doctor d = {0};
@@ -142,16 +131,16 @@ TEST(doctor_sees_sessions_that_end_and_restarts_that_come)
     snprintf(linger, sizeof(linger), "var/lib/systemd/linger/%s",
              d.finding[0].mend + strlen("loginctl enable-linger "));
     doctor_forget(&d);
-    put(linger, "");
+    root_put(linger, "");
     expect_one("systemd", DOCTOR_OK, "who lingers", NULL);
     expect_one("restarts", DOCTOR_OK, "none is planned", NULL);
-    put("etc/apt/apt.conf.d/50unattended-upgrades",
-        "//Unattended-Upgrade::Automatic-Reboot \"true\";\n");
+    root_put("etc/apt/apt.conf.d/50unattended-upgrades",
+             "//Unattended-Upgrade::Automatic-Reboot \"true\";\n");
     expect_one("restarts", DOCTOR_OK, "none is planned", NULL);
-    put("etc/apt/apt.conf.d/50unattended-upgrades",
-        "x\n  Unattended-Upgrade::Automatic-Reboot \"true\";\n");
+    root_put("etc/apt/apt.conf.d/50unattended-upgrades",
+             "x\n  Unattended-Upgrade::Automatic-Reboot \"true\";\n");
     expect_one("restarts", DOCTOR_NOTE, "may restart the machine", "at boot");
-    put("run/reboot-required", "");
+    root_put("run/reboot-required", "");
     expect_one("restarts", DOCTOR_WARNING, "an update waits for that", "at boot");
 }
 
@@ -161,23 +150,24 @@ TEST(doctor_sees_a_container_with_a_small_group_of_the_first_version)
 {
     expect_one("groups", DOCTOR_NOTE, "none with the memory controller", "mount them");
     put_memory(64, 30, 60, 0);
-    put("proc/self/status", "RssAnon: 1024 kB\n");
-    put("proc/self/cgroup", "4:memory:/docker/abc\n");
-    put("proc/self/mountinfo", "35 31 0:32 /docker/abc /sys/fs/cgroup/memory rw - cgroup cgroup "
-                               "rw,memory\n");
-    put("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
-    put("sys/fs/cgroup/memory/memory.usage_in_bytes", "6442450944\n");
-    put("sys/fs/cgroup/memory/memory.stat", "hierarchical_memory_limit 9223372036854771712\n");
+    root_put("proc/self/status", "RssAnon: 1024 kB\n");
+    root_put("proc/self/cgroup", "4:memory:/docker/abc\n");
+    root_put("proc/self/mountinfo",
+             "35 31 0:32 /docker/abc /sys/fs/cgroup/memory rw - cgroup cgroup "
+             "rw,memory\n");
+    root_put("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+    root_put("sys/fs/cgroup/memory/memory.usage_in_bytes", "6442450944\n");
+    root_put("sys/fs/cgroup/memory/memory.stat", "hierarchical_memory_limit 9223372036854771712\n");
     expect_one("groups", DOCTOR_OK,
                "version 1; nothing but the machine limits memory yet; a run makes a group", NULL);
-    put("run/systemd/system/x", "");
-    put("usr/bin/systemd-run", "");
+    root_put("run/systemd/system/x", "");
+    root_put("usr/bin/systemd-run", "");
     expect_one("groups", DOCTOR_OK, "a run has systemd make a scope", NULL);
-    put("sys/fs/cgroup/memory/memory.limit_in_bytes", "8589934592\n");
+    root_put("sys/fs/cgroup/memory/memory.limit_in_bytes", "8589934592\n");
     expect_one("groups", DOCTOR_WARNING,
                "memory.limit_in_bytes allows 8.0 GiB, of which others leave", "higher limit");
     expect_one("pressure", DOCTOR_NOTE, "does not tell", "psi=1");
-    put("proc/sys/kernel/io_uring_disabled", "2\n");
+    root_put("proc/sys/kernel/io_uring_disabled", "2\n");
     expect_one("io_uring", DOCTOR_NOTE, "io_uring_disabled=2", "sysctl");
 }
 
@@ -198,10 +188,10 @@ TEST(doctor_leaves_a_worker_that_runs_alone)
     d.status.worker = (struct queue_worker_info){
         .present = true, .alive = true, .pid = 4711, .planned_bytes = 80 * GIB};
     put_memory(119, 20, 25, 0);
-    put("proc/4711/status", "VmRSS: 83886080 kB\n");
-    put("proc/4711/comm", "nocturne\n");
-    put("proc/99/status", "VmRSS: 1048576 kB\n");
-    put("proc/99/comm", "other\n");
+    root_put("proc/4711/status", "VmRSS: 83886080 kB\n");
+    root_put("proc/4711/comm", "nocturne\n");
+    root_put("proc/99/status", "VmRSS: 1048576 kB\n");
+    root_put("proc/99/comm", "other\n");
     look(&d, "memory");
     expect(&d, 0, DOCTOR_OK, "25.0 GiB of 119.0 GiB", NULL);
     look(&d, "model");
@@ -220,12 +210,12 @@ TEST(doctor_counts_promises_where_the_kernel_does)
     struct doctor d = {0};
     struct error e = {0};
     put_memory(64, 30, 60, 0);
-    put("proc/sys/vm/overcommit_memory", "2\n");
+    root_put("proc/sys/vm/overcommit_memory", "2\n");
     CHECK_OK(ledger_new(&d.ledger, 2 * GIB, &e), &e);
     look(&d, "limits");
     expect(&d, 0, DOCTOR_WARNING, "promises 8.0 GiB of memory at most and has promised 7.0 GiB",
            "vm.overcommit_memory=0");
-    put("proc/sys/vm/overcommit_memory", "0\n");
+    root_put("proc/sys/vm/overcommit_memory", "0\n");
     look(&d, "limits");
     CHECK_INT(d.n, 0);
     doctor_forget(&d);

@@ -13,6 +13,7 @@
 #include "batch/host/process.h"
 #include "batch/worker/worker.h"
 #include "tests/batch/nvml.h"
+#include "tests/batch/root.h"
 #include "tests/fault/kit.h"
 #include "tests/test.h"
 
@@ -167,44 +168,28 @@ TEST(gpu_driver_that_hangs_holds_nobody_up)
 
 /* ------------------------------------------------------------------ processes and memory */
 
-static void put(const char *path, const char *text, size_t n)
-{
-    char full[4200];
-    struct error e = {0};
-    snprintf(full, sizeof(full), "root/%s", path);
-    CHECK_OK(file_make_parent(full, &e), &e);
-    FILE *f = fopen(full, "w");
-    CHECK(f != NULL && fwrite(text, 1, n, f) == n);
-    CHECK_INT(fclose(f), 0);
-}
-
-static void put_text(const char *path, const char *text)
-{
-    put(path, text, strlen(text));
-}
-
 static void put_process(int pid, const char *resident_kib, const char *command, size_t n)
 {
     char path[64], text[300];
     snprintf(path, sizeof(path), "proc/%d/status", pid);
     snprintf(text, sizeof(text), "Name:\tx\nVmRSS:\t %s kB\n", resident_kib);
-    put_text(path, text);
+    root_put(path, text);
     snprintf(path, sizeof(path), "proc/%d/cmdline", pid);
-    put(path, command, n);
+    root_put_bytes(path, command, n);
     snprintf(path, sizeof(path), "proc/%d/comm", pid);
-    put_text(path, "a name\n");
+    root_put(path, "a name\n");
     snprintf(path, sizeof(path), "proc/%d/stat", pid);
     snprintf(text, sizeof(text),
              "%d (a ) name) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 %ld 9", pid,
              100 * sysconf(_SC_CLK_TCK));
-    put_text(path, text);
+    root_put(path, text);
 }
 
 TEST(processes_are_named_with_owner_command_and_age)
 {
     struct process p;
     char text[PROCESS_TEXT_BYTES];
-    put_text("proc/uptime", "3700.55 7000.1\n");
+    root_put("proc/uptime", "3700.55 7000.1\n");
     put_process(7, "2048", "python\0train.py\0--evil\033[31m\0", 28);
     CHECK(process_describe("root", 7, &p));
     CHECK_INT(p.resident_bytes, 2 * MIB);
@@ -227,7 +212,7 @@ TEST(processes_largest_is_another_one)
     put_process(20, "100", "small", 5);
     put_process(21, "90000", "self", 4);
     put_process(22, "5000", "big", 3);
-    put_text("proc/sys/kernel", "");
+    root_put("proc/sys/kernel", "");
     CHECK(process_largest("root", 21, &p));
     CHECK_STR(p.command, "big");
 }
@@ -240,13 +225,13 @@ TEST(memory_counts_free_blocks_of_32_mib_or_the_largest)
 {
     struct memory m;
     CHECK(!memory_read("root", &m));
-    put_text("proc/meminfo", MEMINFO("8388608", "1048576", "4194304"));
+    root_put("proc/meminfo", MEMINFO("8388608", "1048576", "4194304"));
     CHECK(memory_read("root", &m));
     CHECK_INT(m.free_bytes, GIB);
     CHECK_INT(m.swap_used_bytes, 3 * MIB);
     CHECK_INT(m.large_block_bytes, 0);
     const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-    put_text("proc/buddyinfo",
+    root_put("proc/buddyinfo",
              "Node 0, zone      DMA      1      0      0      0      0      0      "
              "0      0      1      1      3\n"
              "Node 0, zone   Normal      9      9      9      9      9      9      "
@@ -256,7 +241,7 @@ TEST(memory_counts_free_blocks_of_32_mib_or_the_largest)
         SKIP("pages of %" PRIu64 " bytes", page);
     CHECK_INT(m.large_block_bytes, 4 * MIB);
     CHECK_INT(m.large_blocks, 10);
-    put_text("proc/buddyinfo", "Node 0, zone Movable 1 1 1 1 1 1 1 1 1 1 1 1 1 2 3\n");
+    root_put("proc/buddyinfo", "Node 0, zone Movable 1 1 1 1 1 1 1 1 1 1 1 1 1 2 3\n");
     CHECK(memory_read("root", &m));
     CHECK_INT(m.large_block_bytes, 32 * MIB);
     CHECK_INT(m.large_blocks, 2 + 2 * 3);
@@ -443,9 +428,9 @@ TEST(guard_waits_for_memory_names_who_has_it_and_goes_on)
 {
     struct inner in = {0};
     make_jobs(1, 4);
-    put_text("proc/uptime", "3700.55 7000.1\n");
+    root_put("proc/uptime", "3700.55 7000.1\n");
     put_process(4242, "7340032", "make -j64", 9);
-    put_text("proc/meminfo", MEMINFO("8388608", "10240", "20480"));
+    root_put("proc/meminfo", MEMINFO("8388608", "10240", "20480"));
     redirect_stderr();
     CHECK_INT(pthread_create(&in.thread, NULL, run_worker, &in), 0);
     drill_until_file_says("err", "waits for memory: ");
@@ -453,7 +438,7 @@ TEST(guard_waits_for_memory_names_who_has_it_and_goes_on)
     CHECK(drill_file_says("err", "; pid 4242 of "));
     CHECK(drill_file_says("err", ", 'make -j64' holds 7.0 GiB"));
     CHECK(!drill_file_says("err", " loaded in "));
-    put_text("proc/meminfo", MEMINFO("8388608", "10240", "4194304"));
+    root_put("proc/meminfo", MEMINFO("8388608", "10240", "4194304"));
     CHECK_INT(pthread_join(in.thread, NULL), 0);
     CHECK_INT(in.rc, 0);
     CHECK(drill_file_says("err", "resumed"));
@@ -465,7 +450,7 @@ TEST(guard_refuses_a_plan_that_the_machine_can_never_hold)
 {
     struct inner in = {0};
     make_jobs(1, 4);
-    put_text("proc/meminfo", MEMINFO("16384", "10240", "12288"));
+    root_put("proc/meminfo", MEMINFO("16384", "10240", "12288"));
     (void)run_worker(&in);
     CHECK_INT(in.rc, -ERROR_BUDGET);
     CHECK(strstr(in.e.text, "but the machine has 16.0 MiB of memory in all") != NULL);

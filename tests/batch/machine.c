@@ -9,31 +9,21 @@
 #include "base/file.h"
 #include "batch/host/cgroup.h"
 #include "batch/host/facts.h"
+#include "tests/batch/root.h"
 #include "tests/test.h"
 
 #define MIB (UINT64_C(1) << 20)
 #define GIB (UINT64_C(1) << 30)
 
-static void put(const char *path, const char *text)
-{
-    char full[4200];
-    struct error e = {0};
-    snprintf(full, sizeof(full), "root/%s", path);
-    CHECK_OK(file_make_parent(full, &e), &e);
-    FILE *f = fopen(full, "w");
-    CHECK(f != NULL && fputs(text, f) >= 0);
-    CHECK_INT(fclose(f), 0);
-}
-
 /* 16 GiB are available; this process has 8 MiB of its own. */
 static void make_machine(const char *groups, const char *mounts)
 {
     CHECK_INT(system("rm -rf root"), 0);
-    put("proc/meminfo", "MemTotal:       33554432 kB\nMemFree:         1048576 kB\n"
-                        "MemAvailable:   16777216 kB\n");
-    put("proc/self/status", "Name:\tnocturne\nVmRSS:\t   20480 kB\nRssAnon:\t    8192 kB\n");
-    put("proc/self/cgroup", groups);
-    put("proc/self/mountinfo", mounts);
+    root_put("proc/meminfo", "MemTotal:       33554432 kB\nMemFree:         1048576 kB\n"
+                             "MemAvailable:   16777216 kB\n");
+    root_put("proc/self/status", "Name:\tnocturne\nVmRSS:\t   20480 kB\nRssAnon:\t    8192 kB\n");
+    root_put("proc/self/cgroup", groups);
+    root_put("proc/self/mountinfo", mounts);
 }
 
 static const char unified[] =
@@ -55,7 +45,7 @@ ATTR_PRINTF(3, 4) static void put_in(const char *folder, const char *file, const
     vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);
     snprintf(path, sizeof(path), "%s/%s", folder, file);
-    put(path, text);
+    root_put(path, text);
 }
 
 /* A group of the second version: what it uses, files in page cache among it. */
@@ -111,11 +101,11 @@ TEST(machine_keeps_a_gibibyte_for_others_at_least)
     struct machine_budget b;
     struct error e = {0};
     make_machine("", "");
-    put("proc/meminfo", "MemAvailable:    2097152 kB\n");
+    root_put("proc/meminfo", "MemAvailable:    2097152 kB\n");
     check(GIB, "1.0 GiB of it are kept");
-    put("proc/meminfo", "MemAvailable:    1048576 kB\n");
+    root_put("proc/meminfo", "MemAvailable:    1048576 kB\n");
     CHECK_ERROR(machine_budget("root", &b, &e), &e, ERROR_BUDGET, "1.0 GiB are available");
-    put("proc/meminfo", "MemTotal:    1048576 kB\n");
+    root_put("proc/meminfo", "MemTotal:    1048576 kB\n");
     CHECK_ERROR(machine_budget("root", &b, &e), &e, ERROR_IO, "give --memory");
 }
 
@@ -128,9 +118,9 @@ TEST(machine_obeys_the_unified_tree)
     check(3 * GIB - 3 * GIB / 20, "root/sys/fs/cgroup/a/memory.max leaves 3.0 GiB of its 4.0 GiB");
     group2("a/b", "1073741824\n", 100 * MIB, 92 * MIB);
     check(GIB - GIB / 20, "a/b/memory.max leaves 1.0 GiB of its 1.0 GiB");
-    put(V2 "a/b/memory.high", "536870912\n");
+    root_put(V2 "a/b/memory.high", "536870912\n");
     check(512 * MIB - 32 * MIB, "a/b/memory.high");
-    put(V2 "a/b/memory.high", "max\n");
+    root_put(V2 "a/b/memory.high", "max\n");
     check(GIB - GIB / 20, "a/b/memory.max");
 }
 
@@ -188,9 +178,10 @@ TEST(machine_knows_its_own_group_of_memory)
     char mounts[2048];
     make_machine("0::/a/b\n", unified);
     CHECK(!cgroup_own("root", &p));
-    put(V2 "a/b/cgroup.controllers", "cpu memoryless io\n");
+    root_put(V2 "a/b/cgroup.controllers", "cpu memoryless io\n");
     CHECK(!cgroup_own("root", &p));
-    put(V2 "a/b/cgroup.controllers", "cpu io memory\n"); /* the top has no figures of its own */
+    root_put(V2 "a/b/cgroup.controllers",
+             "cpu io memory\n"); /* the top has no figures of its own */
     check_own(true, "root/sys/fs/cgroup/a/b", "/a/b");
     group2("a/b", "max\n", 7, 0);
     /* Where both are there, the controller is the first version's. */
@@ -253,20 +244,20 @@ TEST(machine_reads_are_those_that_the_kernel_counts)
     machine_reads("root", &r);
     CHECK_INT(r.process_bytes, -1);
     CHECK_INT(r.group_bytes, -1);
-    put("proc/self/io", "rchar: 11\nwchar: 2\nsyscr: 3\nsyscw: 4\nread_bytes: 4096\n"
-                        "write_bytes: 5\ncancelled_write_bytes: 6\n");
-    put(V2 "a/b/io.stat", ""); /* nothing read yet */
+    root_put("proc/self/io", "rchar: 11\nwchar: 2\nsyscr: 3\nsyscw: 4\nread_bytes: 4096\n"
+                             "write_bytes: 5\ncancelled_write_bytes: 6\n");
+    root_put(V2 "a/b/io.stat", ""); /* nothing read yet */
     machine_reads("root", &r);
     CHECK_INT(r.process_bytes, 4096);
     CHECK_INT(r.group_bytes, -1);
-    put(V2 "a/b/io.stat", "254:0 rbytes=1000000 wbytes=77 rios=3 wios=1 dbytes=0 dios=0\n"
-                          "7:1 rbytes=234567 wbytes=0 rios=1 wios=0 dbytes=0 dios=0\n");
+    root_put(V2 "a/b/io.stat", "254:0 rbytes=1000000 wbytes=77 rios=3 wios=1 dbytes=0 dios=0\n"
+                               "7:1 rbytes=234567 wbytes=0 rios=1 wios=0 dbytes=0 dios=0\n");
     machine_reads("root", &r);
     CHECK_INT(r.group_bytes, 1234567);
     make_machine("7:blkio:/a\n4:memory:/b\n", MOUNTS_V1);
-    put("sys/fs/cgroup/blkio/a/blkio.throttle.io_service_bytes_recursive",
-        "254:0 Read 5000000000\n254:0 Write 9\n254:0 Sync 8\n254:0 Total 5000000009\n"
-        "7:0 Read 17\n7:0 Write 0\nTotal 5000000026\n");
+    root_put("sys/fs/cgroup/blkio/a/blkio.throttle.io_service_bytes_recursive",
+             "254:0 Read 5000000000\n254:0 Write 9\n254:0 Sync 8\n254:0 Total 5000000009\n"
+             "7:0 Read 17\n7:0 Write 0\nTotal 5000000026\n");
     machine_reads("root", &r);
     CHECK_INT(r.group_bytes, 5000000017);
 }
@@ -302,8 +293,8 @@ TEST(facts_are_those_of_the_folder_and_nothing_where_it_is_silent)
     CHECK_STR(f.cpu, "");
     CHECK_INT((int64_t)f.memory_bytes, 0);
     CHECK(*f.host && f.cores > 0 && strncmp(f.kernel, "Linux ", 6) == 0);
-    put("proc/cpuinfo", "processor\t: 0\nmodel\t\t: 85\nmodel name\t: Fast CPU @ 9 GHz\n");
-    put("proc/meminfo", "MemTotal:       16384 kB\n");
+    root_put("proc/cpuinfo", "processor\t: 0\nmodel\t\t: 85\nmodel name\t: Fast CPU @ 9 GHz\n");
+    root_put("proc/meminfo", "MemTotal:       16384 kB\n");
     facts_read("root", &f);
     CHECK_STR(f.cpu, "Fast CPU @ 9 GHz");
     CHECK_INT((int64_t)f.memory_bytes, 16 << 20);

@@ -2,20 +2,9 @@
 #include "batch/host/pressure.h"
 
 #include "base/clock.h"
-#include "base/file.h"
 #include "batch/host/figures.h"
+#include "tests/batch/root.h"
 #include "tests/test.h"
-
-static void put(const char *path, const char *text)
-{
-    char full[4200];
-    struct error e = {0};
-    snprintf(full, sizeof(full), "root/%s", path);
-    CHECK_OK(file_make_parent(full, &e), &e);
-    FILE *f = fopen(full, "w");
-    CHECK(f != NULL && fputs(text, f) >= 0);
-    CHECK_INT(fclose(f), 0);
-}
 
 static void sample(struct pressure_sample *ret)
 {
@@ -26,13 +15,13 @@ static void sample(struct pressure_sample *ret)
 
 static void make_process(void)
 {
-    put("proc/meminfo", "MemTotal:       33554432 kB\nMemFree:         1048576 kB\n"
-                        "MemAvailable:   16777216 kB\n");
-    put("proc/self/status", "Name:\tVmRSS: 1\nVmHWM:\t   30720 kB\nVmRSS:\t   20480 kB\n"
-                            "VmSwap:\t     512 kB\n");
-    put("proc/self/stat", "77 (a ) R 1) R 1 2 3 4 -1 4194304 101 5 42 6 0 0 0 0 20 0 1 0\n");
-    put("proc/pressure/memory", "some avg10=12.34 avg60=0.50 avg300=0.00 total=21698124\n"
-                                "full avg10=2.00 avg60=0.00 avg300=0.00 total=20180187\n");
+    root_put("proc/meminfo", "MemTotal:       33554432 kB\nMemFree:         1048576 kB\n"
+                             "MemAvailable:   16777216 kB\n");
+    root_put("proc/self/status", "Name:\tVmRSS: 1\nVmHWM:\t   30720 kB\nVmRSS:\t   20480 kB\n"
+                                 "VmSwap:\t     512 kB\n");
+    root_put("proc/self/stat", "77 (a ) R 1) R 1 2 3 4 -1 4194304 101 5 42 6 0 0 0 0 20 0 1 0\n");
+    root_put("proc/pressure/memory", "some avg10=12.34 avg60=0.50 avg300=0.00 total=21698124\n"
+                                     "full avg10=2.00 avg60=0.00 avg300=0.00 total=20180187\n");
 }
 
 static void check_process(const struct pressure_sample *s)
@@ -55,21 +44,22 @@ TEST(pressure_of_the_unified_tree)
 {
     struct pressure_sample s;
     make_process();
-    put("proc/self/cgroup", "0::/a/b\n");
-    put("proc/self/mountinfo", "31 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
-    put("sys/fs/cgroup/a/memory.max", "1073741824\n");
-    put("sys/fs/cgroup/a/memory.current", "1000000000\n");
-    put("sys/fs/cgroup/a/memory.events", "low 1\nhigh 20\nmax 300\noom 4\noom_kill 5\n");
-    put("sys/fs/cgroup/a/b/memory.max", "max\n");
-    put("sys/fs/cgroup/a/b/memory.current", "900000000\n");
-    put("sys/fs/cgroup/a/b/memory.peak", "950000000\n");
-    put("sys/fs/cgroup/a/b/memory.events", "low 0\nhigh 0\nmax 0\noom 0\noom_kill 0\n");
-    put("sys/fs/cgroup/a/b/memory.stat",
-        "anon 1\npgfault 99\npgmajfault 7\nworkingset_refault_anon 30\n"
-        "workingset_refault_file 400\n");
-    put("sys/fs/cgroup/a/b/memory.pressure", "some avg10=50.00 avg60=0.00 avg300=0.00 total=1000\n"
-                                             "full avg10=25.00 avg60=0.00 avg300=0.00 total=500\n");
-    put("sys/fs/cgroup/a/b/cpu.stat", "usage_usec 9\nnr_throttled 2\nthrottled_usec 12345\n");
+    root_put("proc/self/cgroup", "0::/a/b\n");
+    root_put("proc/self/mountinfo", "31 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+    root_put("sys/fs/cgroup/a/memory.max", "1073741824\n");
+    root_put("sys/fs/cgroup/a/memory.current", "1000000000\n");
+    root_put("sys/fs/cgroup/a/memory.events", "low 1\nhigh 20\nmax 300\noom 4\noom_kill 5\n");
+    root_put("sys/fs/cgroup/a/b/memory.max", "max\n");
+    root_put("sys/fs/cgroup/a/b/memory.current", "900000000\n");
+    root_put("sys/fs/cgroup/a/b/memory.peak", "950000000\n");
+    root_put("sys/fs/cgroup/a/b/memory.events", "low 0\nhigh 0\nmax 0\noom 0\noom_kill 0\n");
+    root_put("sys/fs/cgroup/a/b/memory.stat",
+             "anon 1\npgfault 99\npgmajfault 7\nworkingset_refault_anon 30\n"
+             "workingset_refault_file 400\n");
+    root_put("sys/fs/cgroup/a/b/memory.pressure",
+             "some avg10=50.00 avg60=0.00 avg300=0.00 total=1000\n"
+             "full avg10=25.00 avg60=0.00 avg300=0.00 total=500\n");
+    root_put("sys/fs/cgroup/a/b/cpu.stat", "usage_usec 9\nnr_throttled 2\nthrottled_usec 12345\n");
     sample(&s);
     check_process(&s);
     CHECK_INT(s.limit_hits, 320);
@@ -91,24 +81,25 @@ TEST(pressure_of_the_first_version)
 {
     struct pressure_sample s;
     make_process();
-    put("proc/self/cgroup", "4:memory:/a\n3:cpuacct,cpu:/c\n0::/u\n");
-    put("proc/self/mountinfo", "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
-                               "32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"
-                               "41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n");
-    put("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "9223372036854771712\n");
-    put("sys/fs/cgroup/memory/a/memory.usage_in_bytes", "5000\n");
-    put("sys/fs/cgroup/memory/a/memory.max_usage_in_bytes", "6000\n");
-    put("sys/fs/cgroup/memory/a/memory.failcnt", "17\n");
-    put("sys/fs/cgroup/memory/a/memory.oom_control",
-        "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n");
-    put("sys/fs/cgroup/memory/a/memory.stat",
-        "pgmajfault 1\nworkingset_refault_file 2\ntotal_pgmajfault 11\n"
-        "total_workingset_refault_anon 0\ntotal_workingset_refault_file 22\n");
-    put("sys/fs/cgroup/cpu/c/cpu.stat", "nr_throttled 1\nthrottled_time 7654321\n");
-    put("sys/fs/cgroup/unified/u/cpu.stat", "usage_usec 5\n");
-    put("sys/fs/cgroup/unified/u/memory.pressure",
-        "some avg10=1.00 avg60=0.00 avg300=0.00 total=10\n"
-        "full avg10=0.00 avg60=0.00 avg300=0.00 total=0\n");
+    root_put("proc/self/cgroup", "4:memory:/a\n3:cpuacct,cpu:/c\n0::/u\n");
+    root_put("proc/self/mountinfo",
+             "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
+             "32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"
+             "41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n");
+    root_put("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "9223372036854771712\n");
+    root_put("sys/fs/cgroup/memory/a/memory.usage_in_bytes", "5000\n");
+    root_put("sys/fs/cgroup/memory/a/memory.max_usage_in_bytes", "6000\n");
+    root_put("sys/fs/cgroup/memory/a/memory.failcnt", "17\n");
+    root_put("sys/fs/cgroup/memory/a/memory.oom_control",
+             "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n");
+    root_put("sys/fs/cgroup/memory/a/memory.stat",
+             "pgmajfault 1\nworkingset_refault_file 2\ntotal_pgmajfault 11\n"
+             "total_workingset_refault_anon 0\ntotal_workingset_refault_file 22\n");
+    root_put("sys/fs/cgroup/cpu/c/cpu.stat", "nr_throttled 1\nthrottled_time 7654321\n");
+    root_put("sys/fs/cgroup/unified/u/cpu.stat", "usage_usec 5\n");
+    root_put("sys/fs/cgroup/unified/u/memory.pressure",
+             "some avg10=1.00 avg60=0.00 avg300=0.00 total=10\n"
+             "full avg10=0.00 avg60=0.00 avg300=0.00 total=0\n");
     sample(&s);
     check_process(&s);
     CHECK_INT(s.limit_hits, 17);
@@ -130,12 +121,13 @@ TEST(pressure_that_the_kernel_does_not_tell_is_unknown)
     struct pressure_sample s;
     for (int i = 0; i < 2; i++) {
         if (i == 1) {
-            put("proc/meminfo", "MemAvailable: lots\nMemFree:\n");
-            put("proc/self/status", "VmRSS\nVmHWM: -5 kB\nVmSwap:kB\n");
-            put("proc/self/stat", "77 (name R 1 2 3\n");
-            put("proc/pressure/memory", "some avg10=nan\nfull avg10=1.00\n");
-            put("proc/self/cgroup", "0::/gone\n");
-            put("proc/self/mountinfo", "31 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+            root_put("proc/meminfo", "MemAvailable: lots\nMemFree:\n");
+            root_put("proc/self/status", "VmRSS\nVmHWM: -5 kB\nVmSwap:kB\n");
+            root_put("proc/self/stat", "77 (name R 1 2 3\n");
+            root_put("proc/pressure/memory", "some avg10=nan\nfull avg10=1.00\n");
+            root_put("proc/self/cgroup", "0::/gone\n");
+            root_put("proc/self/mountinfo",
+                     "31 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
         }
         sample(&s);
         const int64_t unknown[] = {
