@@ -35,6 +35,14 @@ int when_parse_duration(const char *text, int64_t *ret_us, struct error *e)
     return error_set(e, ERROR_USAGE, "'%s' is not a time such as 90s, 10m, 2h or 1d", text);
 }
 
+/* Not the 30th of February, which mktime takes for the 2nd of March. */
+static bool is_on_the_calendar(const struct tm *tm)
+{
+    struct tm day = {
+        .tm_year = tm->tm_year, .tm_mon = tm->tm_mon, .tm_mday = tm->tm_mday, .tm_hour = 12};
+    return timegm(&day) != -1 && day.tm_mday == tm->tm_mday;
+}
+
 static int parse_day(const char *text, int64_t *ret_us, struct error *e)
 {
     struct tm tm = {.tm_isdst = -1};
@@ -48,12 +56,13 @@ static int parse_day(const char *text, int64_t *ret_us, struct error *e)
             rest += more;
     }
     bool utc = strcmp(rest, "Z") == 0;
-    if (n != 5 || !used || (!utc && *rest) || tm.tm_mon < 1 || tm.tm_mon > 12 || tm.tm_mday < 1 ||
-        tm.tm_mday > 31 || tm.tm_hour > 23 || tm.tm_min > 59 || tm.tm_sec > 60)
-        return error_set(e, ERROR_USAGE,
-                         "'%s' is not a time such as 22:00, +2h or 2026-11-30T22:00", text);
     tm.tm_year -= 1900;
     tm.tm_mon -= 1;
+    if (n != 5 || !used || (!utc && *rest) || tm.tm_mon < 0 || tm.tm_mon > 11 ||
+        !is_on_the_calendar(&tm) || tm.tm_hour < 0 || tm.tm_hour > 23 || tm.tm_min < 0 ||
+        tm.tm_min > 59 || tm.tm_sec < 0 || tm.tm_sec > 60)
+        return error_set(e, ERROR_USAGE,
+                         "'%s' is not a time such as 22:00, +2h or 2026-11-30T22:00", text);
     time_t at = utc ? timegm(&tm) : mktime(&tm);
     *ret_us = (int64_t)at * SECOND_US;
     return 0;

@@ -44,6 +44,10 @@ TEST(when_times)
     CHECK_ERROR(when_parse("24:00", NOW_US, &us, &e), &e, ERROR_USAGE, "no time of day");
     CHECK_ERROR(when_parse("tomorrow", NOW_US, &us, &e), &e, ERROR_USAGE, "is not a time");
     CHECK_ERROR(when_parse("2026-13-01T00:00", NOW_US, &us, &e), &e, ERROR_USAGE, "is not a time");
+    CHECK_ERROR(when_parse("2026-02-30T10:00", NOW_US, &us, &e), &e, ERROR_USAGE, "is not a time");
+    CHECK_ERROR(when_parse("2026-03-00T10:00", NOW_US, &us, &e), &e, ERROR_USAGE, "is not a time");
+    CHECK_ERROR(when_parse("2026-11-30T-1:00", NOW_US, &us, &e), &e, ERROR_USAGE, "is not a time");
+    CHECK_OK(when_parse("2028-02-29T10:00", NOW_US, &us, &e), &e);
     CHECK_ERROR(when_parse("2026-11-30T22:00+1", NOW_US, &us, &e), &e, ERROR_USAGE, "not a time");
 }
 
