@@ -70,6 +70,7 @@ int stop_open_until(struct stop *s, int64_t until_us, struct error *e)
 {
     memset(s, 0, sizeof(*s));
     s->until_us = until_us;
+    look_at_clock(s); /* one that is over begins nothing */
     sigset_t set;
     signal_set(&set);
     int sys = pthread_sigmask(SIG_BLOCK, &set, &s->before);

@@ -40,3 +40,7 @@ nocturne submit -q --batch third --after second --max-tokens 5 -p c > id
 t timeout 60 nocturne run --drain --raw
 nocturne list --batches | awk '{ print $2, $(NF - 2), $NF }'
 nocturne list -b report | grep -o 'held.*batch'
+echo '--- a time that is over: nothing is begun'
+nocturne submit -q -p late > id
+t nocturne run --raw --until 2020-01-01T00:00
+t nocturne status
