@@ -52,18 +52,35 @@ static int has_room(struct worker *w, bool *ret, struct error *e)
     return rc;
 }
 
-/* A window that closes meanwhile is obeyed as far as what there is to save finds room. */
+/*
+ * A pause, or a window that closes meanwhile, is obeyed as far as what there is to save finds room. All else
+ * that has changed in the queue is seen to afterwards, since that takes room, too.
+ */
 static int look_at_gates(struct worker *w, struct error *e)
 {
     const int64_t now_us = clock_mono_us();
     if (now_us < w->next_look_us)
         return 0;
     w->next_look_us = now_us + LOOK_EVERY_US;
-    int rc = worker_gates(w, e);
+    int rc = queue_paused(w->queue, &w->paused, NULL, e);
+    if (rc == 0)
+        rc = worker_gates(w, e);
     if (rc != -ERROR_FULL && rc != -ERROR_BUSY)
         return rc;
     error_clear(e);
     return 0;
+}
+
+/* A gate may have closed meanwhile; then it has been told, and goes on holding. */
+static void go_on(struct worker *w)
+{
+    const bool open = w->gate.stand == GATE_OPEN;
+    w->full = false;
+    report_say(&w->report, LOG_INFO, "the disk has room again");
+    worker_note(w, "disk_room", NULL);
+    worker_tell(w, open ? "working" : w->gate.why);
+    if (open)
+        worker_hook_resumed(w);
 }
 
 int worker_wait_for_space(struct worker *w, struct error *e)
@@ -83,13 +100,8 @@ int worker_wait_for_space(struct worker *w, struct error *e)
         int rc = has_room(w, &room, e);
         if (rc)
             return rc;
-        if (room) {
-            w->full = false;
-            report_say(&w->report, LOG_INFO, "the disk has room again");
-            worker_note(w, "disk_room", NULL);
-            worker_tell(w, "working");
-            worker_hook_resumed(w);
-        }
+        if (room)
+            go_on(w);
     }
     return 0;
 }

@@ -94,6 +94,38 @@ TEST(full_disk_while_generating_is_waited_out)
     mem_free(calm);
 }
 
+/* There is room for the order, but it will be a while until the worker looks for some. */
+TEST(full_disk_does_not_keep_a_pause_waiting)
+{
+    struct error e = {0};
+    drill_small_disk();
+    drill_model(4096);
+    write_jobs(200);
+    char *calm = drill_calm_answers("jobs.jsonl", "full", JOBS);
+    drill_submit(DB, "jobs.jsonl");
+    struct queue *q = drill_open(DB);
+    pid_t pid = drill_start(DB, DRILL_RUN "--slots 4 --space-check 1h 2>err.txt");
+    drill_until_progress(q, 1);
+    drill_fill(FILL);
+    drill_until_file_says("err.txt", "paused: disk");
+    CHECK_INT(unlink(FILL), 0);
+    CHECK_OK(queue_pause(q, str_of("tea"), &e), &e);
+    drill_until_file_says("err.txt", "paused; 'nocturne resume'");
+    CHECK_INT(drill_counts(q).state[QUEUE_RUNNING], 0);
+    CHECK_OK(queue_resume(q, &e), &e);
+    drill_until_file_says("err.txt", "resumed");
+    CHECK(!drill_file_says("err.txt", "has room again"));
+    CHECK_INT(kill(pid, SIGTERM), 0);
+    CHECK_INT(drill_wait(pid), 0);
+    queue_close(q);
+    CHECK_INT(drill(DB, DRILL_RUN "--drain"), 0);
+    char *answers = drill_answers(DB, "full", JOBS);
+    CHECK_STR(answers, calm);
+    drill_check_all_done(DB, JOBS);
+    mem_free(answers);
+    mem_free(calm);
+}
+
 TEST(full_disk_while_a_worker_is_stopped_loses_nothing)
 {
     drill_small_disk();
