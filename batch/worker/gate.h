@@ -24,7 +24,7 @@ enum gate_stand {
     GATE_SHUT,   /* and the model goes */
 };
 
-#define GATE_TEXT_BYTES 256
+#define GATE_TEXT_BYTES 512
 
 struct gate_view {
     const char *name; /* of the gate, as gates.def has it */

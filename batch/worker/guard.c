@@ -15,6 +15,7 @@
 #define ASK_LEAST_US 100000
 /* The first answer is waited for this long: loading the driver's library takes a while. */
 #define FIRST_ANSWER_US 3000000
+#define STOP_POLL_US 50000
 #define MEMORY_EVERY_US 1000000
 /* Looks in a row that memory which was not there must be there. */
 #define MEMORY_GOOD 2
@@ -92,6 +93,17 @@ static bool begin_watch(struct worker *w)
     return !g->gpu_off;
 }
 
+/* The newest answer; the first one is worth waiting for, unless a stop is asked for. */
+static void read_answer(const struct worker *w, bool first, struct gpu_answer *ret)
+{
+    const int64_t until_us = clock_mono_us() + (first ? FIRST_ANSWER_US : 0);
+    int64_t left_us = until_us - clock_mono_us();
+    do {
+        gpu_watch_read(w->guard.gpu, MIN_OF(left_us, (int64_t)STOP_POLL_US), ret);
+        left_us = until_us - clock_mono_us();
+    } while (ret->state == GPU_SILENT && left_us > 0 && !stop_asked(w->stop));
+}
+
 /* Whether the answer says that a stranger is there; an answer that ends the guard turns it off. */
 static bool stranger_there(struct worker *w, const struct gpu_answer *a)
 {
@@ -122,10 +134,10 @@ static bool stranger_there(struct worker *w, const struct gpu_answer *a)
 
 static int pause_queue(struct worker *w, struct gate_view *ret, struct error *e)
 {
-    report_say(&w->report, LOG_WARN, "paused: %s", w->guard.gpu_why);
     int rc = queue_pause(w->queue, str_of(w->guard.gpu_why), e);
     if (rc)
         return rc;
+    report_say(&w->report, LOG_WARN, "paused: %s", w->guard.gpu_why);
     w->guard.gpu_paused = true;
     w->paused = true;
     return gate_queue(w, ret, e);
@@ -149,7 +161,9 @@ int gate_gpu(struct worker *w, struct gate_view *ret, struct error *e)
     const bool first = !g->gpu;
     if (!begin_watch(w))
         return 0;
-    gpu_watch_read(g->gpu, first ? FIRST_ANSWER_US : 0, &answer);
+    read_answer(w, first, &answer);
+    if (answer.state == GPU_SILENT && stop_asked(w->stop))
+        return 0;
     const bool busy = stranger_there(w, &answer);
     if (g->gpu_off)
         return 0;
