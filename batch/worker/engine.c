@@ -11,6 +11,8 @@
 #include "batch/worker/death.h"
 #include "batch/worker/parts.h"
 
+/* While the model is loaded a pause is looked for this often. */
+#define LOAD_LOOK_US 50000
 /* A long step is suspended this often, to save, to look about and to tell how far it is; and goes on. */
 #define SLICE_US 1000000
 /* A stop lets a step finish that is over by then; any longer one is suspended and kept. */
@@ -31,12 +33,26 @@ static int64_t rest_us(struct worker *w)
     return w->layer_us * (int64_t)(step.n_layers - step.layer);
 }
 
+/*
+ * What ends a load that has begun. No other gate: what is loaded is missing from the memory that they would
+ * look at, and a GPU's stranger may be gone before it is done.
+ */
+static bool load_unwanted(struct worker *w)
+{
+    const int64_t now_us = clock_mono_us();
+    if (now_us >= w->next_look_us) {
+        w->next_look_us = now_us + LOAD_LOOK_US;
+        (void)queue_paused(w->queue, &w->paused, NULL, NULL); /* later, if it cannot be read now */
+    }
+    return stop_asked(w->stop) || w->paused || worker_window_closed(w);
+}
+
 static bool interrupted(void *context)
 {
     struct worker *w = context;
     worker_moved(w); /* a layer, or bytes of the load */
     if (w->loading)
-        return stop_asked(w->stop) || worker_window_closed(w);
+        return load_unwanted(w);
     if (atomic_load(&w->stop->fenced))
         return true;
     const int64_t left_us = rest_us(w);
@@ -233,12 +249,15 @@ int worker_load(struct worker *w, struct error *e)
     struct engine_options o = engine_options(w, false);
     worker_tell(w, "loading");
     w->loading = true;
+    w->next_look_us = 0;
     worker_stay_awake(w);
     int rc = engine_open(&w->engine, &o, e);
     w->loading = false;
     if (rc == -ERROR_INTERRUPTED && !stop_asked(w->stop)) {
-        report_say(&w->report, LOG_INFO, "the window closed before the model was loaded");
-        worker_note_text(w, "load_given_up", "the window closed before the model was loaded");
+        const char *why = w->paused ? "paused before the model was loaded"
+                                    : "the window closed before the model was loaded";
+        report_say(&w->report, LOG_INFO, "%s", why);
+        worker_note_text(w, "load_given_up", why);
         error_clear(e);
         w->next_look_us = 0;
         return 0;
