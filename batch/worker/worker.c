@@ -50,7 +50,8 @@ static int turn(struct worker *w, bool *ret_end, struct error *e)
     if (rc)
         return rc;
     const enum gate_stand stand = w->gate.stand;
-    if (stand >= GATE_HOLD && w->gate.lasting && (w->o->drain || w->killed) && worker_work_left(w))
+    if (stand >= GATE_HOLD && w->gate.lasting && (w->o->drain || w->killed) && w->fresh &&
+        worker_work_left(w))
         return refuse_pause(w, e);
     w->killed = w->killed && stand >= GATE_HOLD;
     *ret_end = worker_jobs_over(w);
