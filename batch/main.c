@@ -153,6 +153,8 @@ int main(int argc, char **argv)
 {
     /* Writes to a reader that has gone fail with EPIPE and are handled where they happen. */
     signal(SIGPIPE, SIG_IGN);
+    /* Whoever started us may have had it ignored: then no child could be waited for. */
+    signal(SIGCHLD, SIG_DFL);
     json_init();
     const char *no_color = getenv("NO_COLOR");
     struct output out;

@@ -1,11 +1,15 @@
 /* Hooks of the real program: what a night tells, and hooks that do the worst they can. */
 #include <signal.h>
+#include <spawn.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "tests/fault/kit.h"
 
+extern char **environ;
+
+#define WORD(text) ((char *)(uintptr_t)(text))
 #define JOBS 6
 #define DB "hook.db"
 /* One line an event, as it came. */
@@ -61,6 +65,28 @@ TEST(hooks_tell_what_a_night_did)
     /* Nothing was done, nothing is told. */
     CHECK_INT(drill(DB, DRILL_RUN "--drain " TELLS "2>err.txt"), 0);
     CHECK_INT(drill_count("told.txt", "\n"), 4);
+}
+
+/* Some daemons ignore the ends of their children, and what they start inherits that. */
+TEST(hooks_of_a_worker_that_was_started_to_ignore_its_children)
+{
+    char program[4096], hook[] = "cat >>told.txt; echo >>told.txt";
+    char *argv[] = {program,       WORD("run"),      WORD("-m"),     WORD("model.gguf"),
+                    WORD("--raw"), WORD("--memory"), WORD("1G"),     WORD("--threads"),
+                    WORD("1"),     WORD("--drain"),  WORD("--hook"), hook,
+                    NULL};
+    pid_t pid = -1;
+    prepare(10);
+    snprintf(program, sizeof(program), "%s", test_program());
+    CHECK_INT(setenv("NOCTURNE_DB", DB, 1), 0);
+    CHECK(signal(SIGCHLD, SIG_IGN) != SIG_ERR);
+    const int64_t since_us = clock_mono_us();
+    CHECK_INT(posix_spawn(&pid, program, NULL, NULL, argv, environ), 0);
+    CHECK(signal(SIGCHLD, SIG_DFL) != SIG_ERR);
+    CHECK_INT(drill_wait(pid), 0);
+    CHECK(clock_mono_us() - since_us < 30000000); /* no hook ran into its limit */
+    CHECK_INT(drill_count("told.txt", "\"event\":\"finished\""), 1);
+    CHECK_INT(drill_count("told.txt", "\"event\":\"drained\""), 1);
 }
 
 /* The program in a hook works on the same database. */
