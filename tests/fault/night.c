@@ -21,8 +21,8 @@
 
 #define BERLIN "CET-1CEST,M3.5.0,M10.5.0/3"
 #define JOBS 8
-#define PATIENCE_US 60000000
-#define LOOK_EVERY_US 200000 /* of a worker at work */
+#define PATIENCE_US 100000000 /* the runner has its own */
+#define LOOK_EVERY_US 200000  /* of a worker at work */
 
 /* ---- A worker whose clock is ours ------------------------------------------------------------- */
 
@@ -143,7 +143,7 @@ static char *prepare(const char *db, int max_tokens)
 /* Two at a time take some seconds, on a fast machine, too: several looks at the clock. */
 static char *prepare_slow(const char *db)
 {
-    return prepare_model(db, 500, 32768);
+    return prepare_model(db, 400, 32768);
 }
 
 static void check_answers(const char *db, char *calm)
@@ -228,7 +228,7 @@ TEST(night_that_ends_in_a_long_prompt_goes_on_in_the_next)
  * Answers longer than a night, in the nights of both changes of the clock: the one has an hour more, and
  * the other's window opens at a time that no clock shows.
  */
-TEST(night_of_daylight_saving_time_goes_on_where_the_one_before_stopped)
+TEST_FOR(night_of_daylight_saving_time_goes_on_where_the_one_before_stopped, 120)
 {
     char *calm = prepare_slow("night.db");
     struct queue *q = drill_open("night.db");
@@ -364,7 +364,7 @@ TEST(night_that_ends_while_the_disk_is_full)
 }
 
 /* Out of the window and into it again, at any moment: only what the clock shows counts. */
-TEST(night_of_a_clock_that_jumps_both_ways)
+TEST_FOR(night_of_a_clock_that_jumps_both_ways, 120)
 {
     char *calm = prepare_slow("night.db");
     struct queue *q = drill_open("night.db");
