@@ -2,16 +2,18 @@
 #include "batch/database.h"
 
 /* Whoever resumes a queue that nobody works on should hear it now, not in the morning. */
-static int tell_about_worker(struct command_context *c, struct queue *q, struct error *e)
+static int tell_about_worker(struct command_context *c, struct queue *q, bool paused,
+                             struct error *e)
 {
+    const char *what = paused ? "resumed" : "it was not paused";
     struct queue_status s = {0};
     int rc = queue_status(q, NULL, &s, e);
     if (rc == 0 && !s.worker.alive) {
         const char *model = option_text(c->options, OPTION_MODEL);
-        message("resumed, but no worker is running; start one with: nocturne run -m %s",
+        message("%s, but no worker is running; start one with: nocturne run -m %s", what,
                 model ? model : "MODEL");
     } else if (rc == 0) {
-        message("resumed; the worker, pid %d, goes on", s.worker.pid);
+        message("%s; the worker, pid %d, goes on", what, s.worker.pid);
     }
     queue_status_release(&s);
     return rc;
@@ -20,11 +22,14 @@ static int tell_about_worker(struct command_context *c, struct queue *q, struct 
 static int run(struct command_context *c, struct error *e)
 {
     struct queue *q = NULL;
+    bool paused = false;
     int rc = database_open(c->options, false, &q, e);
+    if (rc == 0)
+        rc = queue_paused(q, &paused, NULL, e);
     if (rc == 0)
         rc = queue_resume(q, e);
     if (rc == 0)
-        rc = tell_about_worker(c, q, e);
+        rc = tell_about_worker(c, q, paused, e);
     queue_close(q);
     return rc;
 }

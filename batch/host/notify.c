@@ -62,6 +62,8 @@ void notify_send(const struct notify *n, const char *fmt, ...)
     vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);
     const struct sockaddr *to = (const struct sockaddr *)(const void *)&n->to;
-    if (sendto(n->fd, text, strlen(text), MSG_NOSIGNAL, to, n->to_bytes) < 0)
+    /* What people may read is not waited for; that all is ready, and that it is not stuck, is. */
+    const int how = strncmp(text, "STATUS=", 7) == 0 ? MSG_DONTWAIT : 0;
+    if (sendto(n->fd, text, strlen(text), MSG_NOSIGNAL | how, to, n->to_bytes) < 0)
         log_event(LOG_DEBUG, "notify", "lost %.40s: %m", text);
 }

@@ -3,8 +3,9 @@
  * that $NOTIFY_SOCKET names (a path, or "@name" in the abstract space).
  *
  * Owns the socket. Without an address every call is a no-op, so nobody asks whether there is a manager.
- * A manager that does not listen is waited for briefly, and what it does not take is lost: nothing that
- * is said here is worth a token. Threads: notify_open and notify_close before and after all others.
+ * A manager that does not listen is waited for briefly, for a mere STATUS not at all, and what it
+ * does not take is lost: nothing that is said here is worth a token. Threads: notify_open and
+ * notify_close before and after all others.
  */
 #ifndef BATCH_HOST_NOTIFY_H
 #define BATCH_HOST_NOTIFY_H

@@ -75,6 +75,22 @@ TEST(notify_without_an_address_says_nothing)
     notify_close(&n);
 }
 
+TEST(notify_does_not_wait_to_say_what_may_be_lost)
+{
+    struct notify n;
+    struct error e = {0};
+    char name[64];
+    snprintf(name, sizeof(name), "@nocturne-full-%d", (int)getpid());
+    const int fd = listen_at(name); /* and never read */
+    CHECK_OK(notify_open(&n, name, &e), &e);
+    const int64_t from_us = clock_mono_us();
+    for (int i = 0; i < 2000; i++)
+        notify_send(&n, "STATUS=%d", i);
+    CHECK(clock_mono_us() - from_us < 1000000);
+    notify_close(&n);
+    close(fd);
+}
+
 /* No ping without progress, not even a first one; with progress one, and no second for the same. */
 TEST(watchdog_pings_only_when_something_has_moved)
 {

@@ -19,6 +19,7 @@ ls
 t nocturne pause 'until noon'
 t nocturne status
 t nocturne resume
+t nocturne resume
 echo "--- by the beginning of an id"
 nocturne status "$(cut -c1-35 id)"
 t nocturne show nothing
