@@ -181,6 +181,18 @@ static int start(struct hook *h, const char *event, struct str input, struct err
     return rc;
 }
 
+/* One line, so that `cat >>FILE` gives a file of them. */
+static int make_line(struct buf *out, const cJSON *about, struct error *e)
+{
+    char *text = cJSON_PrintUnformatted(about);
+    buf_init(out, SIZE_MAX);
+    buf_append_c(out, text ? text : "");
+    buf_append_c(out, "\n");
+    const int rc = text ? 0 : error_set(e, ERROR_NOMEM, "out of memory");
+    cJSON_free(text);
+    return rc ? rc : buf_check(out, "a hook's input", e);
+}
+
 static void start_next(struct hook *h, bool all)
 {
     struct error e = {0};
@@ -191,13 +203,14 @@ static void start_next(struct hook *h, bool all)
     if (h->o.model)
         cJSON_AddStringToObject(next.about, "model", h->o.model);
     cJSON_AddNumberToObject(next.about, "dropped", (double)h->dropped);
-    char *text = cJSON_PrintUnformatted(next.about);
+    struct buf line;
+    int rc = make_line(&line, next.about, &e);
     cJSON_Delete(next.about);
     h->event = next.event;
     h->started_us = clock_mono_us();
-    int rc =
-        text ? start(h, next.event, str_of(text), &e) : error_set(&e, ERROR_NOMEM, "out of memory");
-    cJSON_free(text);
+    if (rc == 0)
+        rc = start(h, next.event, buf_str(&line), &e);
+    buf_release(&line);
     if (rc == 0)
         h->dropped = 0;
     else
