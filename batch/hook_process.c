@@ -3,17 +3,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
 #include "base/compiler.h"
 #include "base/file.h"
-
-extern char **environ;
+#include "batch/host/spawn.h"
 
 /* Of its output, at one look. */
 #define TAKE_MAX_BYTES 65536
@@ -48,96 +45,30 @@ static int make_pipe(int fd[2], struct error *e)
     return error_sys(e, ERROR_IO, sys, "no pipe for a hook");
 }
 
-/* Whether the order has this variable. */
-static bool replaced(const struct hook_order *o, const char *variable)
+/* What reports to the service manager is the worker alone. */
+static int start(const struct hook_order *o, int in_fd, int out_fd, pid_t *ret)
 {
-    for (size_t i = 0; i < o->n_variables; i++) {
-        const size_t name = strcspn(o->variables[i], "=") + 1;
-        if (strncmp(o->variables[i], variable, name) == 0)
-            return true;
-    }
-    return false;
-}
-
-static char **make_environment(const struct hook_order *o)
-{
-    size_t n = 0, used = 0;
-    while (environ[n])
-        n++;
-    char **list = mem_array(n + o->n_variables + 1, sizeof(*list));
-    for (size_t i = 0; list && i < n; i++) {
-        if (!replaced(o, environ[i]))
-            list[used++] = environ[i];
-    }
-    for (size_t i = 0; list && i < o->n_variables; i++)
-        list[used++] = (char *)(uintptr_t)o->variables[i];
-    return list;
-}
-
-static int set_signals(posix_spawnattr_t *attr)
-{
-    sigset_t none, all;
-    sigemptyset(&none);
-    sigfillset(&all);
-    sigdelset(&all, SIGKILL);
-    sigdelset(&all, SIGSTOP);
-    int sys = posix_spawnattr_setsigmask(attr, &none);
-    if (sys == 0)
-        sys = posix_spawnattr_setsigdefault(attr, &all);
-    if (sys == 0)
-        sys = posix_spawnattr_setpgroup(attr, 0);
-    if (sys == 0)
-        sys = posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
-                                                 POSIX_SPAWN_SETPGROUP);
-    return sys;
-}
-
-static int set_files(posix_spawn_file_actions_t *actions, int in_fd, int out_fd)
-{
-    int sys = posix_spawn_file_actions_adddup2(actions, in_fd, STDIN_FILENO);
-    if (sys == 0)
-        sys = posix_spawn_file_actions_adddup2(actions, out_fd, STDOUT_FILENO);
-    if (sys == 0)
-        sys = posix_spawn_file_actions_adddup2(actions, STDOUT_FILENO, STDERR_FILENO);
-    if (sys == 0)
-        sys = posix_spawn_file_actions_addclosefrom_np(actions, STDERR_FILENO + 1);
-    return sys;
-}
-
-static int spawn(const struct hook_order *o, int in_fd, int out_fd, char **variables, pid_t *ret)
-{
-    char shell[] = "sh", dash_c[] = "-c";
-    char *argv[] = {shell, dash_c, (char *)(uintptr_t)o->command, NULL};
-    posix_spawnattr_t attr;
-    posix_spawn_file_actions_t actions;
-    int sys = posix_spawnattr_init(&attr);
-    if (sys)
-        return sys;
-    sys = posix_spawn_file_actions_init(&actions);
-    if (sys == 0) {
-        sys = set_signals(&attr);
-        if (sys == 0)
-            sys = set_files(&actions, in_fd, out_fd);
-        if (sys == 0)
-            sys = posix_spawn(ret, "/bin/sh", &actions, &attr, argv, variables);
-        posix_spawn_file_actions_destroy(&actions);
-    }
-    posix_spawnattr_destroy(&attr);
-    return sys;
+    const char *const argv[] = {"sh", "-c", o->command, NULL};
+    const struct spawn child = {.program = "/bin/sh",
+                                .argv = argv,
+                                .without = "NOTIFY_SOCKET=",
+                                .set = o->variables,
+                                .n_set = o->n_variables,
+                                .in_fd = in_fd,
+                                .out_fd = out_fd,
+                                .err_fd = out_fd};
+    return spawn(&child, ret);
 }
 
 int hook_process_start(struct hook_process *p, const struct hook_order *o, struct error *e)
 {
     int in_fd = -1, out[2] = {-1, -1};
     memset(p, 0, sizeof(*p));
-    char **variables = make_environment(o);
-    int rc = variables ? 0 : error_set(e, ERROR_NOMEM, "out of memory for a hook");
-    if (rc == 0)
-        rc = make_input(o->input, &in_fd, e);
+    int rc = make_input(o->input, &in_fd, e);
     if (rc == 0)
         rc = make_pipe(out, e);
     if (rc == 0) {
-        const int sys = spawn(o, in_fd, out[1], variables, &p->pid);
+        const int sys = start(o, in_fd, out[1], &p->pid);
         p->out_fd = out[0];
         close(out[1]);
         if (sys) {
@@ -148,7 +79,6 @@ int hook_process_start(struct hook_process *p, const struct hook_order *o, struc
     }
     if (in_fd >= 0)
         close(in_fd);
-    mem_free(variables);
     return rc;
 }
 

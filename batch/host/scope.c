@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,14 +16,13 @@
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "base/file.h"
+#include "batch/host/spawn.h"
 
 #define VARIABLE "NOCTURNE_SCOPE"
 #define RUNNER "systemd-run"
 #define PROBE_US INT64_C(10000000)
 #define FIXED_WORDS 14
 #define ARGUMENTS_MAX_BYTES (4u << 20)
-
-extern char **environ;
 
 /* The limit of the group that a process finds itself in, of either version; and that $0 can be started. */
 static const char probe[] =
@@ -66,20 +64,6 @@ static void begin(struct words *w, const struct subgroup_limits *l, const char *
 
 /* ------------------------------------------------------------------ the probe */
 
-static int spawn(char *const *argv, int out_fd, pid_t *ret_pid)
-{
-    posix_spawn_file_actions_t actions;
-    int sys = posix_spawn_file_actions_init(&actions);
-    if (sys != 0)
-        return sys;
-    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_adddup2(&actions, out_fd, STDOUT_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, out_fd, STDERR_FILENO);
-    sys = posix_spawnp(ret_pid, argv[0], &actions, NULL, argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    return sys;
-}
-
 /* What it prints, as far as there is room, until it ends or the time is over. */
 static void read_output(int fd, char *out, size_t size)
 {
@@ -106,7 +90,12 @@ static int run(char *const *argv, char *out, size_t size)
     out[0] = '\0';
     if (pipe2(fd, O_CLOEXEC) != 0)
         return -1;
-    const int sys = spawn(argv, fd[1], &pid);
+    const struct spawn child = {.program = argv[0],
+                                .argv = (const char *const *)argv,
+                                .in_fd = SPAWN_NO_FILE,
+                                .out_fd = fd[1],
+                                .err_fd = fd[1]};
+    const int sys = spawn(&child, &pid);
     close(fd[1]);
     if (sys == 0) {
         read_output(fd[0], out, size);

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,9 +11,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "batch/host/spawn.h"
 
 #define POLL_US 20000
 #define ARGUMENTS_MAX 64
@@ -100,71 +99,25 @@ static void fill_arguments(struct arguments *a, const struct sweep_request *q,
         add_option(a, q->options, *id);
 }
 
-/* All but the program's own settings. mem_free() it. */
-static char **plain_environment(char **from)
-{
-    size_t n = 0, kept = 0;
-    while (from && from[n])
-        n++;
-    char **to = mem_array(n + 1, sizeof(*to));
-    for (size_t i = 0; to && i < n; i++) {
-        if (strncmp(from[i], "NOCTURNE_", 9) != 0)
-            to[kept++] = from[i];
-    }
-    return to;
-}
-
-/* Quiet: what the worker says goes to a file. */
-static int redirect(posix_spawn_file_actions_t *files, const struct sweep_place *p)
-{
-    int sys = posix_spawn_file_actions_addopen(files, 0, "/dev/null", O_RDONLY, 0);
-    if (sys == 0)
-        sys = posix_spawn_file_actions_addopen(files, 1, "/dev/null", O_WRONLY, 0);
-    if (sys == 0)
-        sys =
-            posix_spawn_file_actions_addopen(files, 2, p->log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    return sys;
-}
-
-static int spawn(pid_t *ret, const struct arguments *a, char **environment,
-                 const struct sweep_place *p, struct error *e)
-{
-    posix_spawn_file_actions_t files;
-    posix_spawnattr_t how;
-    sigset_t none;
-    sigemptyset(&none); /* this process has some blocked */
-    /* posix_spawn takes the texts as they are, but not as const. */
-    char *text[ARGUMENTS_MAX + 1] = {NULL};
-    memcpy(text, a->text, a->n * sizeof(*text));
-    int sys = posix_spawn_file_actions_init(&files);
-    if (sys)
-        return error_sys(e, ERROR_NOMEM, sys, "no process for the worker");
-    sys = posix_spawnattr_init(&how);
-    if (sys == 0) {
-        sys = redirect(&files, p);
-        if (sys == 0)
-            sys = posix_spawnattr_setsigmask(&how, &none);
-        if (sys == 0)
-            sys = posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSIGMASK);
-        if (sys == 0)
-            sys = posix_spawn(ret, "/proc/self/exe", &files, &how, text, environment);
-        posix_spawnattr_destroy(&how);
-    }
-    posix_spawn_file_actions_destroy(&files);
-    return sys ? error_sys(e, ERROR_IO, sys, "no process for the worker") : 0;
-}
-
+/* Without the program's own settings, and quiet: what the worker says goes to a file. */
 static int start(pid_t *ret, const struct sweep_request *q, const struct sweep_place *p,
                  uint64_t budget_bytes, struct error *e)
 {
     struct arguments a = {0};
-    char **environment = plain_environment(q->options->environment);
-    if (!environment)
-        return error_set(e, ERROR_NOMEM, "out of memory for an environment");
     fill_arguments(&a, q, p, budget_bytes);
-    int rc = spawn(ret, &a, environment, p, e);
-    mem_free(environment);
-    return rc;
+    const int log_fd = open(p->log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (log_fd < 0)
+        return error_sys(e, ERROR_IO, errno, "%s", p->log);
+    const struct spawn child = {.program = "/proc/self/exe",
+                                .argv = a.text,
+                                .environment = q->options->environment,
+                                .without = "NOCTURNE_",
+                                .in_fd = SPAWN_NO_FILE,
+                                .out_fd = SPAWN_NO_FILE,
+                                .err_fd = log_fd};
+    const int sys = spawn(&child, ret);
+    close(log_fd);
+    return sys ? error_sys(e, ERROR_IO, sys, "no process for the worker") : 0;
 }
 
 /* Until it has ended; a stop is passed on to it once. */

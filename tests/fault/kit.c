@@ -359,6 +359,13 @@ int drill_count(const char *path, const char *text)
     return n;
 }
 
+void drill_check_file(const char *path, const char *text)
+{
+    char *all = drill_read(path);
+    CHECK_STR(all, text);
+    mem_free(all);
+}
+
 bool drill_file_says(const char *path, const char *text)
 {
     return drill_count(path, text) > 0;

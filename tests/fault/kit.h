@@ -83,6 +83,8 @@ void drill_small_disk(void);
 void drill_fill(const char *path);
 
 char *drill_read(const char *path);
+/* That is all that the file says. */
+void drill_check_file(const char *path, const char *text);
 bool drill_file_says(const char *path, const char *text);
 void drill_until_file_says(const char *path, const char *text);
 int drill_count(const char *path, const char *text);

@@ -230,7 +230,7 @@ TEST(stop_a_worker_is_found_by_its_name)
     pid_t pid = drill_start("name.db", DRILL_RUN ">out.txt 2>err.txt");
     drill_until_file_says("err.txt", "loaded");
     snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
-    CHECK_STR(drill_read(path), "nocturne\n");
+    drill_check_file(path, "nocturne\n");
     kill(pid, SIGTERM);
     CHECK_INT(drill_wait(pid), 0);
 }
