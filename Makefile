@@ -98,7 +98,8 @@ TOOLS := $(patsubst tools/%.c,$(B)/tools/%,$(TOOL_SRC))
 BENCHES := $(patsubst bench/%.c,$(B)/bench/%,$(BENCH_SRC))
 
 .PHONY: all help demo test test-long test-aarch64 cli-test vm-test vm-test-systemd asan ubsan tsan lint fuzz bench bench-peer bench-kernels bench-replay eval-peer install clean deps tests tools benches fuzzers
-all: $(if $(CROSS),$(B)/nocturne,build/nocturne) ## build the portable release binary, build/nocturne [ARCH=aarch64: build/aarch64/nocturne]
+# Only the release is what `build/nocturne` is, and what gets installed.
+all: $(if $(CROSS)$(filter-out release,$(FLAVOUR)),$(B)/nocturne,build/nocturne) ## build the portable release binary, build/nocturne [ARCH=aarch64: build/aarch64/nocturne]
 
 build/nocturne: $(B)/nocturne
 	@mkdir -p build && ln -f $(B)/nocturne $@
