@@ -27,19 +27,6 @@ static void run_sql(const char *script)
     sqlite3_close(db);
 }
 
-static int64_t number(const char *sql)
-{
-    sqlite3 *db = NULL;
-    sqlite3_stmt *stmt = NULL;
-    CHECK_INT(sqlite3_open(DB, &db), SQLITE_OK);
-    CHECK_INT(sqlite3_prepare_v2(db, sql, -1, &stmt, NULL), SQLITE_OK);
-    CHECK_INT(sqlite3_step(stmt), SQLITE_ROW);
-    const int64_t n = sqlite3_column_int64(stmt, 0);
-    sqlite3_finalize(stmt);
-    sqlite3_close(db);
-    return n;
-}
-
 static void begin_run(struct queue_worker *w, const char *configuration)
 {
     struct error e = {0};
@@ -134,7 +121,7 @@ static int live(void *arg, int tell)
         char sql_[400];                                                                            \
         snprintf(sql_, sizeof(sql_), "SELECT coalesce(" expression ", 0) FROM attempt WHERE %s",   \
                  where);                                                                           \
-        CHECK_INT(sums->member, number(sql_));                                                     \
+        CHECK_INT(sums->member, help_number(DB, sql_));                                            \
     } while (0)
 
 static void check_sums(const struct queue_run_sums *sums, const char *where)
@@ -168,12 +155,12 @@ static void check_causes(const struct night *n, const char *where)
     snprintf(sql, sizeof(sql),
              "SELECT count(*) FROM attempt WHERE error IS NOT NULL AND end <> 'released' AND %s",
              where);
-    CHECK_INT(all, number(sql));
+    CHECK_INT(all, help_number(DB, sql));
     snprintf(sql, sizeof(sql),
              "SELECT count(*) FROM attempt JOIN job ON job.id = job_id WHERE state = 'failed'"
              " AND job.attempt = attempt.attempt AND %s",
              where);
-    CHECK_INT(final, number(sql));
+    CHECK_INT(final, help_number(DB, sql));
 }
 
 static void add_sums(struct queue_run_sums *to, const struct queue_run_sums *from)
@@ -210,7 +197,7 @@ static void check_nights(struct queue *q, int64_t from_us, int n_days)
         night_free(n);
     }
     check_sums(&all, "1");
-    CHECK_INT((int64_t)n_runs, number("SELECT count(*) FROM run"));
+    CHECK_INT((int64_t)n_runs, help_number(DB, "SELECT count(*) FROM run"));
 }
 
 static void random_history(uint64_t seed)
@@ -231,7 +218,7 @@ static void random_history(uint64_t seed)
         n_died += s.dies;
         shift_us += HOUR_US + (int64_t)(rng_u64(seed, 100 + i) % (uint64_t)(9 * HOUR_US));
     }
-    CHECK_INT(number("SELECT count(*) FROM run WHERE ended_us IS NULL"), n_died);
+    CHECK_INT(help_number(DB, "SELECT count(*) FROM run WHERE ended_us IS NULL"), n_died);
     check_nights(q, from_us, (int)(shift_us / (24 * HOUR_US)) + 1);
     queue_close(q);
 }
@@ -261,8 +248,9 @@ TEST(night_of_a_killed_worker_ends_with_its_last_sample)
     CHECK(!r->run.running);
     CHECK_STR(r->run.why, "died");
     CHECK_INT(r->run.status, -1);
-    CHECK_INT(r->run.known_us, number("SELECT max(at_us) FROM (SELECT at_us FROM run_sample"
-                                      " UNION ALL SELECT at_us FROM run_note)"));
+    CHECK_INT(r->run.known_us,
+              help_number(DB, "SELECT max(at_us) FROM (SELECT at_us FROM run_sample"
+                              " UNION ALL SELECT at_us FROM run_note)"));
     CHECK(strncmp(night_end_text(&r->run, end), "died, last heard of at ", 23) == 0);
     CHECK_STR(n->event[n->n_events - 1].kind, "end");
     /* What ran then runs no more, and took no longer than until then. */

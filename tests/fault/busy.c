@@ -117,9 +117,5 @@ TEST(busy_database_while_people_pause_and_resume)
     queue_close(q);
     kill(pid, SIGTERM);
     CHECK_INT(drill_wait(pid), 0);
-    char *answers = drill_answers(DB, "busy", JOBS);
-    CHECK_STR(answers, calm);
-    drill_check_all_done(DB, JOBS);
-    mem_free(answers);
-    mem_free(calm);
+    drill_check_answers(DB, "busy", JOBS, calm);
 }

@@ -57,13 +57,16 @@ static void check_told(struct queue *q)
     night_free(n);
 }
 
-TEST(full_disk_while_generating_is_waited_out)
+static char *prepare(int max_tokens)
 {
     drill_small_disk();
-    drill_model(4096);
-    write_jobs(200);
-    char *calm = drill_calm_answers("jobs.jsonl", "full", JOBS);
-    drill_submit(DB, "jobs.jsonl");
+    return drill_prepare(DB, 4096,
+                         &(struct drill_jobs){.n = JOBS, .max_tokens = max_tokens, .name = "full"});
+}
+
+TEST(full_disk_while_generating_is_waited_out)
+{
+    char *calm = prepare(200);
     struct queue *q = drill_open(DB);
     pid_t pid = drill_start(DB, DRILL_RUN "--slots 4 --drain --lease 2s --space-check 50ms"
                                           " --hook 'cat >>told.txt' 2>err.txt");
@@ -87,22 +90,14 @@ TEST(full_disk_while_generating_is_waited_out)
     CHECK_INT(drill_count("told.txt", "\"event\":\"resumed\""), 1);
     check_told(q);
     queue_close(q);
-    char *answers = drill_answers(DB, "full", JOBS);
-    CHECK_STR(answers, calm);
-    drill_check_all_done(DB, JOBS);
-    mem_free(answers);
-    mem_free(calm);
+    drill_check_answers(DB, "full", JOBS, calm);
 }
 
 /* There is room for the order, but it will be a while until the worker looks for some. */
 TEST(full_disk_does_not_keep_a_pause_waiting)
 {
     struct error e = {0};
-    drill_small_disk();
-    drill_model(4096);
-    write_jobs(200);
-    char *calm = drill_calm_answers("jobs.jsonl", "full", JOBS);
-    drill_submit(DB, "jobs.jsonl");
+    char *calm = prepare(200);
     struct queue *q = drill_open(DB);
     pid_t pid = drill_start(DB, DRILL_RUN "--slots 4 --space-check 1h 2>err.txt");
     drill_until_progress(q, 1);
@@ -119,20 +114,12 @@ TEST(full_disk_does_not_keep_a_pause_waiting)
     CHECK_INT(drill_wait(pid), 0);
     queue_close(q);
     CHECK_INT(drill(DB, DRILL_RUN "--drain"), 0);
-    char *answers = drill_answers(DB, "full", JOBS);
-    CHECK_STR(answers, calm);
-    drill_check_all_done(DB, JOBS);
-    mem_free(answers);
-    mem_free(calm);
+    drill_check_answers(DB, "full", JOBS, calm);
 }
 
 TEST(full_disk_while_a_worker_is_stopped_loses_nothing)
 {
-    drill_small_disk();
-    drill_model(4096);
-    write_jobs(200);
-    char *calm = drill_calm_answers("jobs.jsonl", "full", JOBS);
-    drill_submit(DB, "jobs.jsonl");
+    char *calm = prepare(200);
     struct queue *q = drill_open(DB);
     pid_t pid = drill_start(DB, DRILL_RUN "--slots 4 --space-check 50ms 2>err.txt");
     drill_until_progress(q, 1);
@@ -143,21 +130,13 @@ TEST(full_disk_while_a_worker_is_stopped_loses_nothing)
     CHECK_INT(unlink(FILL), 0);
     CHECK_INT(drill(DB, DRILL_RUN "--drain"), 0);
     queue_close(q);
-    char *answers = drill_answers(DB, "full", JOBS);
-    CHECK_STR(answers, calm);
-    drill_check_all_done(DB, JOBS);
-    mem_free(answers);
-    mem_free(calm);
+    drill_check_answers(DB, "full", JOBS, calm);
 }
 
 /* What the worker finds missing beside a full disk, when it begins. */
 static void begin_on_a_full_disk(const char *gone)
 {
-    drill_small_disk();
-    drill_model(4096);
-    write_jobs(100);
-    char *calm = drill_calm_answers("jobs.jsonl", "full", JOBS);
-    drill_submit(DB, "jobs.jsonl");
+    char *calm = prepare(100);
     CHECK_INT(drill(DB, DRILL_RUN "--max-jobs 1 --slots 1"), 0);
     for (const char *c = gone; *c; c++) {
         if (*c == 'r')
@@ -181,11 +160,7 @@ static void begin_on_a_full_disk(const char *gone)
     CHECK_INT(unlink(FILL), 0);
     CHECK_INT(drill_wait(pid), 0);
     CHECK_INT(drill_count("again.txt", "paused: disk"), 1);
-    char *answers = drill_answers(DB, "full", JOBS);
-    CHECK_STR(answers, calm);
-    drill_check_all_done(DB, JOBS);
-    mem_free(answers);
-    mem_free(calm);
+    drill_check_answers(DB, "full", JOBS, calm);
 }
 
 TEST(full_disk_when_a_worker_begins_is_waited_out)

@@ -274,6 +274,24 @@ void drill_check_all_done(const char *db, int n)
     queue_close(q);
 }
 
+char *drill_prepare(const char *db, unsigned n_vocab, const struct drill_jobs *jobs)
+{
+    drill_model(n_vocab);
+    drill_write_jobs("jobs.jsonl", jobs);
+    char *calm = drill_calm_answers("jobs.jsonl", jobs->name, jobs->n);
+    drill_submit(db, "jobs.jsonl");
+    return calm;
+}
+
+void drill_check_answers(const char *db, const char *name, int n, char *calm)
+{
+    char *answers = drill_answers(db, name, n);
+    CHECK_STR(answers, calm);
+    drill_check_all_done(db, n);
+    mem_free(answers);
+    mem_free(calm);
+}
+
 void drill_until(struct queue *q, enum queue_state state, uint64_t at_least)
 {
     int64_t until_us = clock_mono_us() + PATIENCE_US;

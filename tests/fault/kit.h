@@ -64,6 +64,11 @@ int64_t drill_resumed(const char *db);
 /* The same jobs in a database of their own, undisturbed: what drill_answers says there. */
 char *drill_calm_answers(const char *jobs, const char *name, int n);
 
+/* A model, those jobs in jobs.jsonl and in the database; what they answer when nothing happens. */
+char *drill_prepare(const char *db, unsigned n_vocab, const struct drill_jobs *jobs);
+/* All n are done and have just these answers, which are freed. */
+void drill_check_answers(const char *db, const char *name, int n, char *calm);
+
 struct queue *drill_open(const char *db);
 struct queue_counts drill_counts(struct queue *q);
 /* Whether that process is the one whose row is live. */

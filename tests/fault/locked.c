@@ -22,20 +22,13 @@
 
 static char *prepare(const char *db)
 {
-    drill_model(2048);
-    drill_write_jobs("jobs.jsonl",
-                     &(struct drill_jobs){.n = JOBS, .max_tokens = 150, .name = "lock"});
-    drill_submit(db, "jobs.jsonl");
-    return drill_calm_answers("jobs.jsonl", "lock", JOBS);
+    return drill_prepare(db, 2048,
+                         &(struct drill_jobs){.n = JOBS, .max_tokens = 150, .name = "lock"});
 }
 
 static void check_answers(const char *db, char *calm)
 {
-    char *answers = drill_answers(db, "lock", JOBS);
-    CHECK_STR(answers, calm);
-    drill_check_all_done(db, JOBS);
-    mem_free(answers);
-    mem_free(calm);
+    drill_check_answers(db, "lock", JOBS, calm);
 }
 
 static sqlite3 *lock(void)

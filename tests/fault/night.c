@@ -129,10 +129,7 @@ static void until_looked(void)
 static char *prepare_model(const char *db, int max_tokens, unsigned n_vocab)
 {
     const struct drill_jobs jobs = {.n = JOBS, .max_tokens = max_tokens, .name = "night"};
-    drill_model(n_vocab);
-    drill_write_jobs("jobs.jsonl", &jobs);
-    drill_submit(db, "jobs.jsonl");
-    return drill_calm_answers("jobs.jsonl", "night", JOBS);
+    return drill_prepare(db, n_vocab, &jobs);
 }
 
 static char *prepare(const char *db, int max_tokens)
@@ -148,11 +145,7 @@ static char *prepare_slow(const char *db)
 
 static void check_answers(const char *db, char *calm)
 {
-    char *answers = drill_answers(db, "night", JOBS);
-    CHECK_STR(answers, calm);
-    drill_check_all_done(db, JOBS);
-    mem_free(answers);
-    mem_free(calm);
+    drill_check_answers(db, "night", JOBS, calm);
 }
 
 static void ask_gate(const char *now, const char *windows, int64_t load_us, struct gate_view *ret)
@@ -218,10 +211,7 @@ TEST(night_that_ends_in_a_long_prompt_goes_on_in_the_next)
     CHECK_INT(drill_count("err.txt", " loaded in "), 2); /* the model's memory was given back */
     CHECK_INT(rmdir("deep.db-snapshots"), 0);            /* empty */
     queue_close(q);
-    char *answers = drill_answers("deep.db", "deep", 1);
-    CHECK_STR(answers, calm);
-    mem_free(answers);
-    mem_free(calm);
+    drill_check_answers("deep.db", "deep", 1, calm);
 }
 
 /*

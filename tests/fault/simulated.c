@@ -7,7 +7,6 @@
 #include <cjson/cJSON.h>
 #include <sched.h>
 #include <signal.h>
-#include <sqlite3.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -16,8 +15,9 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "tests/fault/kit.h"
+#include "tests/queue/help.h"
 
-#define DB "night/queue.db"
+#define NIGHT_DB "night/queue.db"
 /* What memory may grow by from the first thousand requests to the last. */
 #define GROWTH_KIB 2048
 
@@ -78,7 +78,7 @@ static pid_t start_life(const struct night *t, int life)
     const int folder = (int)(strrchr(test_program(), '/') - test_program());
     snprintf(seed, sizeof(seed), "%d %s", life + 1, t->chaos);
     CHECK_INT(setenv("NIGHT", seed, 1), 0);
-    CHECK_INT(setenv("NOCTURNE_DB", DB, 1), 0);
+    CHECK_INT(setenv("NOCTURNE_DB", NIGHT_DB, 1), 0);
     snprintf(line, sizeof(line),
              "exec '%.*s/tests/nocturne-standin' run -m model.gguf --raw --memory 1G --confine off"
              " --slots 64 --drain --hook 'cat >>told.txt; echo >>told.txt' 2>>err.txt",
@@ -96,7 +96,7 @@ static pid_t start_life(const struct night *t, int life)
 static int live(const struct night *t, int life)
 {
     struct error e = {0};
-    struct queue *q = drill_open(DB);
+    struct queue *q = drill_open(NIGHT_DB);
     const pid_t pid = start_life(t, life);
     while (t->pauses && drill_alive(pid)) {
         clock_sleep_us(300000);
@@ -145,7 +145,7 @@ static void check_answer(const struct night *t, const cJSON *row)
 
 static void check_answers(const struct night *t)
 {
-    CHECK_INT(drill(DB, "export -o all.jsonl"), 1);
+    CHECK_INT(drill(NIGHT_DB, "export -o all.jsonl"), 1);
     char *all = drill_read("all.jsonl"), *save = NULL;
     int n = 0;
     for (char *line = strtok_r(all, "\n", &save); line; line = strtok_r(NULL, "\n", &save), n++) {
@@ -166,7 +166,7 @@ static uint64_t check_counts(const struct night *t)
         const enum fate fate = fate_of(t, i);
         failed += fate == REFUSED || fate == STRANGE || fate == POISON;
     }
-    struct queue *q = drill_open(DB);
+    struct queue *q = drill_open(NIGHT_DB);
     CHECK_OK(queue_integrity(q, &e), &e);
     const struct queue_counts counts = drill_counts(q);
     queue_close(q);
@@ -192,20 +192,6 @@ static uint64_t told_sum(const char *event, const char *number)
     return (uint64_t)sum;
 }
 
-static int64_t ask_database(const char *sql)
-{
-    sqlite3 *db = NULL;
-    sqlite3_stmt *stmt = NULL;
-    CHECK_INT(sqlite3_open_v2(DB, &db, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
-    CHECK_INT(sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL), SQLITE_OK);
-    CHECK_INT(sqlite3_prepare_v2(db, sql, -1, &stmt, NULL), SQLITE_OK);
-    CHECK_INT(sqlite3_step(stmt), SQLITE_ROW);
-    const int64_t n = sqlite3_column_int64(stmt, 0);
-    CHECK_INT(sqlite3_finalize(stmt), SQLITE_OK);
-    CHECK_INT(sqlite3_close(db), SQLITE_OK);
-    return n;
-}
-
 /* The report adds up what the database has, and both what was to come out. */
 static void check_report(const struct night *t, uint64_t failed)
 {
@@ -223,14 +209,14 @@ static void check_report(const struct night *t, uint64_t failed)
         {"decode_tokens", "SELECT sum(decode_tokens) FROM attempt"},
         {"resumed_tokens", "SELECT sum(resumed_tokens) FROM attempt"},
     };
-    CHECK_INT(drill(DB, "report --since 2d --json >report.json"), 0);
+    CHECK_INT(drill(NIGHT_DB, "report --since 2d --json >report.json"), 0);
     char *text = drill_read("report.json");
     cJSON *report = cJSON_Parse(text);
     const cJSON *all = cJSON_GetObjectItem(report, "sums");
     const cJSON *left = cJSON_GetObjectItem(cJSON_GetObjectItem(report, "left"), "requests");
     for (size_t i = 0; i < ARRAY_LEN(sums); i++) {
         const cJSON *sum = cJSON_GetObjectItem(all, sums[i].name);
-        const int64_t want = ask_database(sums[i].sql);
+        const int64_t want = help_number(NIGHT_DB, sums[i].sql);
         if (!cJSON_IsNumber(sum) || (int64_t)sum->valuedouble != want)
             test_fail(__FILE__, __LINE__, "%s: the database has %lld, the report: %s", sums[i].name,
                       (long long)want, text);
@@ -265,7 +251,7 @@ TEST_FOR(simulated_night_ends_with_every_count_right_and_memory_flat, 120)
     (void)make_disk();
 #endif
     write_night(&t);
-    drill_submit(DB, "night.jsonl");
+    drill_submit(NIGHT_DB, "night.jsonl");
     CHECK_INT(pass(&t), 1);
     const uint64_t failed = check_counts(&t);
     check_answers(&t);
@@ -288,7 +274,7 @@ TEST_FOR(simulated_night_of_deaths_and_pauses_loses_nothing, 120)
     const struct night t = {.n = 800, .poison = 401, .chaos = "60 30", .pauses = true};
     (void)make_disk();
     write_night(&t);
-    drill_submit(DB, "night.jsonl");
+    drill_submit(NIGHT_DB, "night.jsonl");
     const int lives = pass(&t);
     const uint64_t failed = check_counts(&t);
     check_answers(&t);

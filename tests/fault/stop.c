@@ -13,19 +13,12 @@
 static char *prepare(const char *db)
 {
     const struct drill_jobs jobs = {.n = JOBS, .max_tokens = 200, .name = "stop"};
-    drill_model(4096);
-    drill_write_jobs("jobs.jsonl", &jobs);
-    drill_submit(db, "jobs.jsonl");
-    return drill_calm_answers("jobs.jsonl", "stop", JOBS);
+    return drill_prepare(db, 4096, &jobs);
 }
 
 static void check_answers(const char *db, char *calm)
 {
-    char *answers = drill_answers(db, "stop", JOBS);
-    CHECK_STR(answers, calm);
-    drill_check_all_done(db, JOBS);
-    mem_free(answers);
-    mem_free(calm);
+    drill_check_answers(db, "stop", JOBS, calm);
 }
 
 /* A worker at work is sent the signal; the exit status that follows. */
@@ -119,10 +112,7 @@ TEST(stop_in_the_middle_of_a_long_step_computes_nothing_twice)
     CHECK(row_layers("first.json") > 0 && row_layers("second.json") > 0);
     CHECK_INT(row_layers("first.json") + row_layers("second.json"), row_layers("calm.json"));
     CHECK_INT(rmdir("deep.db-snapshots"), 0); /* empty */
-    char *answers = drill_answers("deep.db", "deep", 1);
-    CHECK_STR(answers, calm);
-    mem_free(answers);
-    mem_free(calm);
+    drill_check_answers("deep.db", "deep", 1, calm);
 }
 
 /* Whether anybody has committed since the last call. */

@@ -1,6 +1,7 @@
 #include "tests/queue/help.h"
 
 #include <signal.h>
+#include <sqlite3.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -177,4 +178,18 @@ void help_kill(pid_t child)
 {
     kill(child, SIGKILL);
     help_wait(child);
+}
+
+int64_t help_number(const char *path, const char *sql)
+{
+    sqlite3 *db = NULL;
+    sqlite3_stmt *stmt = NULL;
+    CHECK_INT(sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
+    CHECK_INT(sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL), SQLITE_OK);
+    CHECK_INT(sqlite3_prepare_v2(db, sql, -1, &stmt, NULL), SQLITE_OK);
+    CHECK_INT(sqlite3_step(stmt), SQLITE_ROW);
+    const int64_t n = sqlite3_column_int64(stmt, 0);
+    CHECK_INT(sqlite3_finalize(stmt), SQLITE_OK);
+    CHECK_INT(sqlite3_close(db), SQLITE_OK);
+    return n;
 }

@@ -23,6 +23,8 @@ size_t help_claim(struct queue_worker *w, size_t max, struct queue_claims *ret);
 bool help_end(struct queue *q, int64_t job, int64_t attempt, enum queue_end_kind kind);
 bool help_progress(struct queue *q, const struct queue_claim *c, const char *bytes);
 struct queue_counts help_counts(struct queue *q);
+/* What the statement gives first, over a connection of its own that leaves the files as they are. */
+int64_t help_number(const char *path, const char *sql);
 void help_free_claim(struct queue_claim *c);
 
 /*

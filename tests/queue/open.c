@@ -15,19 +15,11 @@ static void run_sql(const char *path, const char *sql)
     sqlite3_close(db);
 }
 
-static uint64_t pragma(const char *path, const char *name)
+static int64_t pragma(const char *path, const char *name)
 {
-    sqlite3 *db;
-    sqlite3_stmt *stmt;
     char sql[64];
     snprintf(sql, sizeof(sql), "PRAGMA %s", name);
-    CHECK_INT(sqlite3_open(path, &db), SQLITE_OK);
-    CHECK_INT(sqlite3_prepare_v2(db, sql, -1, &stmt, NULL), SQLITE_OK);
-    CHECK_INT(sqlite3_step(stmt), SQLITE_ROW);
-    uint64_t value = (uint64_t)sqlite3_column_int64(stmt, 0);
-    sqlite3_finalize(stmt);
-    sqlite3_close(db);
-    return value;
+    return help_number(path, sql);
 }
 
 TEST(queue_open_makes_folders_and_marks_the_file)

@@ -14,19 +14,6 @@ static struct queue_worker *begin(struct queue *q)
     return w;
 }
 
-static int64_t number(const char *sql)
-{
-    sqlite3 *db = NULL;
-    sqlite3_stmt *stmt = NULL;
-    CHECK_INT(sqlite3_open(DB, &db), SQLITE_OK);
-    CHECK_INT(sqlite3_prepare_v2(db, sql, -1, &stmt, NULL), SQLITE_OK);
-    CHECK_INT(sqlite3_step(stmt), SQLITE_ROW);
-    const int64_t n = sqlite3_column_int64(stmt, 0);
-    sqlite3_finalize(stmt);
-    sqlite3_close(db);
-    return n;
-}
-
 TEST(queue_runs_takes_nothing_before_it_began)
 {
     struct error e = {0};
@@ -57,9 +44,9 @@ TEST(queue_runs_refuses_a_superseded_worker_and_what_is_no_json)
     CHECK(queue_worker_fenced(w));
     CHECK_INT(queue_run_note(w, str_of("gate"), str_of(""), &e), -ERROR_FENCED);
     CHECK_INT(queue_run_end(w, str_of("drained"), 0, str_of(""), str_of(""), &e), -ERROR_FENCED);
-    CHECK_INT(number("SELECT count(*) FROM run_note"), 1);
-    CHECK_INT(number("SELECT count(*) FROM run_sample"), 0);
-    CHECK_INT(number("SELECT count(*) FROM run WHERE ended_us IS NULL"), 1);
+    CHECK_INT(help_number(DB, "SELECT count(*) FROM run_note"), 1);
+    CHECK_INT(help_number(DB, "SELECT count(*) FROM run_sample"), 0);
+    CHECK_INT(help_number(DB, "SELECT count(*) FROM run WHERE ended_us IS NULL"), 1);
     queue_worker_close(w, str_of("fenced"));
     queue_close(q);
 }
@@ -78,14 +65,14 @@ TEST(queue_runs_forgets_samples_and_notes_after_a_hundred_days)
         CHECK_OK(queue_run_sample(w, &(struct queue_sample){0}, &e), &e);
         CHECK_OK(queue_run_note(w, str_of("gate"), str_of(""), &e), &e);
     }
-    CHECK_INT(number("SELECT count(*) FROM run_sample"), 2);
-    CHECK_INT(number("SELECT count(*) FROM run_note"), 3);
+    CHECK_INT(help_number(DB, "SELECT count(*) FROM run_sample"), 2);
+    CHECK_INT(help_number(DB, "SELECT count(*) FROM run_note"), 3);
     queue_worker_close(w, str_of("done"));
     clock_test_shift(170 * DAY_US, 170 * DAY_US);
     w = begin(q);
-    CHECK_INT(number("SELECT count(*) FROM run_sample"), 1);
-    CHECK_INT(number("SELECT count(*) FROM run_note"), 1);
-    CHECK_INT(number("SELECT count(*) FROM run"), 2);
+    CHECK_INT(help_number(DB, "SELECT count(*) FROM run_sample"), 1);
+    CHECK_INT(help_number(DB, "SELECT count(*) FROM run_note"), 1);
+    CHECK_INT(help_number(DB, "SELECT count(*) FROM run"), 2);
     queue_worker_close(w, str_of("done"));
     queue_close(q);
 }
@@ -105,12 +92,12 @@ TEST(queue_runs_keeps_only_so_many_notes)
     sqlite3_close(db);
     CHECK_OK(queue_run_note(w, str_of("gate"), str_of(""), &e), &e);
     CHECK_OK(queue_run_note(w, str_of("disk"), str_of(""), &e), &e);
-    CHECK_INT(number("SELECT count(*) FROM run_note WHERE seq > 1"), 3);
-    CHECK_INT(number("SELECT count(*) FROM run_note WHERE seq = 1"), 0);
+    CHECK_INT(help_number(DB, "SELECT count(*) FROM run_note WHERE seq > 1"), 3);
+    CHECK_INT(help_number(DB, "SELECT count(*) FROM run_note WHERE seq = 1"), 0);
     CHECK_OK(queue_run_end(w, str_of("drained"), 0, str_of(""), str_of("{\"done\":1}"), &e), &e);
-    CHECK_INT(number("SELECT count(*) FROM run WHERE why = 'drained' AND status = 0"
-                     " AND error IS NULL AND json_extract(totals, '$.done') = 1"
-                     " AND ended_us >= started_us"),
+    CHECK_INT(help_number(DB, "SELECT count(*) FROM run WHERE why = 'drained' AND status = 0"
+                              " AND error IS NULL AND json_extract(totals, '$.done') = 1"
+                              " AND ended_us >= started_us"),
               1);
     queue_worker_close(w, str_of("done"));
     queue_close(q);
@@ -123,7 +110,7 @@ TEST(queue_runs_that_died_are_known_until_their_last_attempt)
     struct queue *q = help_open(DB);
     struct queue_worker *w = begin(q);
     CHECK_OK(queue_run_sample(w, &(struct queue_sample){0}, &e), &e);
-    const int64_t started_us = number("SELECT started_us FROM run");
+    const int64_t started_us = help_number(DB, "SELECT started_us FROM run");
     help_submit(q, 1, 10);
     sqlite3 *db = NULL;
     CHECK_INT(sqlite3_open(DB, &db), SQLITE_OK);
