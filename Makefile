@@ -26,8 +26,7 @@ endif
 
 PARALLEL := omp
 OPT_release := -O2 -g
-OPT_asan := -O1 -g -fno-omit-frame-pointer -fsanitize=address
-OPT_ubsan := -O1 -g -fno-omit-frame-pointer -fsanitize=undefined -fno-sanitize-recover=all
+OPT_asan := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
 OPT_tsan := -O1 -g -fno-omit-frame-pointer -fsanitize=thread
 OPT_fuzz := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined,fuzzer-no-link \
   -fno-sanitize-recover=all
@@ -97,7 +96,7 @@ BATCH_LIB_OBJ := $(filter-out $(B)/batch/main.o,$(call obj,$(BATCH_SRC)))
 TOOLS := $(patsubst tools/%.c,$(B)/tools/%,$(TOOL_SRC))
 BENCHES := $(patsubst bench/%.c,$(B)/bench/%,$(BENCH_SRC))
 
-.PHONY: all help demo test test-long test-aarch64 cli-test vm-test vm-test-systemd asan ubsan tsan lint fuzz bench bench-peer bench-kernels bench-replay eval-peer install clean deps tests tools benches fuzzers
+.PHONY: all help demo test test-long test-aarch64 cli-test vm-test vm-test-systemd asan tsan lint fuzz bench bench-peer bench-kernels bench-replay eval-peer install clean deps tests tools benches fuzzers
 # Only the release is what `build/nocturne` is, and what gets installed.
 all: $(if $(CROSS)$(filter-out release,$(FLAVOUR)),$(B)/nocturne,build/nocturne) ## build the portable release binary, build/nocturne [ARCH=aarch64: build/aarch64/nocturne]
 
@@ -179,7 +178,7 @@ test-long: deps ## the long suites too: kill loops, systemd, the whole golden se
 test-aarch64: ## the tests built for aarch64, under an emulator elsewhere [T=substring] [EMULATOR="qemu-aarch64 -cpu max"]
 	@$(MAKE) --no-print-directory ARCH=aarch64 test
 
-asan ubsan tsan: deps ## the tests under a sanitizer [T=substring]
+asan tsan: deps ## the tests under sanitizers: addresses and undefined behaviour, threads [T=substring]
 	@$(MAKE) --no-print-directory FLAVOUR=$@ tests
 	build/$@/tests/run $(T)
 
