@@ -70,19 +70,32 @@ static int init_wake(struct beat *b)
     return sys;
 }
 
+/*
+ * A beat lost with the machine is nobody's loss: it goes to the kernel, not to the disk, which may rest
+ * while the worker waits. What others commit is flushed with the beats before it, as ever.
+ */
+static int open_beat(struct queue_worker *w, struct error *e)
+{
+    struct db *db = &w->beat.db;
+    int rc = db_open(db, w->q->db.path, SQLITE_OPEN_READWRITE, w->beat_ms, e);
+    if (rc == 0)
+        rc = db_configure(db, e);
+    if (rc == 0)
+        rc = db_exec(db, "PRAGMA synchronous = NORMAL", e);
+    if (rc != 0)
+        db_close(db);
+    return rc;
+}
+
 int queue_worker_beat(struct queue_worker *w, void (*fenced)(void *ctx), void *ctx, struct error *e)
 {
     struct beat *b = &w->beat;
     b->fenced = fenced;
     b->ctx = ctx;
     b->stop = false;
-    int rc = db_open(&b->db, w->q->db.path, SQLITE_OPEN_READWRITE, w->beat_ms, e);
-    if (rc == 0)
-        rc = db_configure(&b->db, e);
-    if (rc != 0) {
-        db_close(&b->db);
+    int rc = open_beat(w, e);
+    if (rc != 0)
         return rc;
-    }
     int sys = init_wake(b);
     if (sys == 0)
         sys = pthread_create(&b->thread, NULL, beat_thread, w);
