@@ -71,20 +71,27 @@ static void add(struct list *l, struct item x)
 
 /* ------------------------------------------------------------------ lists */
 
+static void put_header(void)
+{
+    puts("burst,file,offset,bytes");
+}
+
 static void print_item(uint64_t burst, uint32_t file, uint64_t offset, size_t bytes)
 {
     printf("%" PRIu64 ",%u,%" PRIu64 ",%zu\n", burst, file, offset, bytes);
 }
 
-static void print_read(void *context, const struct engine_read *r)
+/* Printed when the model has ended: the engine waits for whoever it tells. */
+static void keep_read(void *context, const struct engine_read *r)
 {
-    (void)context;
-    print_item(r->burst, r->file, r->offset, r->bytes);
+    add(context, (struct item){r->burst, r->offset, r->file, r->bytes});
 }
 
-static void put_header(void)
+static void print_list(const struct list *l)
 {
-    puts("burst,file,offset,bytes");
+    put_header();
+    for (size_t i = 0; i < l->n; i++)
+        print_item(l->item[i].burst, l->item[i].file, l->item[i].offset, l->item[i].bytes);
 }
 
 static void load(struct list *l, const char *path)
@@ -129,17 +136,19 @@ static void record(const struct settings *s)
     struct error e = {0};
     struct engine *en;
     struct engine_counters c;
+    struct list reads = {0};
     struct engine_options o = {.model_path = s->file[0],
                                .io = s->way[0],
                                .threads = s->threads,
                                .slots = 1,
                                .lookahead = s->lookahead,
-                               .reading = print_read};
+                               .reading = keep_read,
+                               .reading_context = &reads};
     if (ledger_new(&o.ledger, s->memory, &e) != 0 || engine_open(&en, &o, &e) != 0)
         fail(s->file[0], e.text);
-    put_header();
     run_model(s, en, &e);
     engine_counters(en, &c);
+    print_list(&reads);
     fprintf(stderr,
             "%" PRIu64 " reads, %" PRIu64 " bytes, %.3f s with reads under way, %.3f s waiting, "
             "%.3f s of steps\n",
@@ -150,6 +159,7 @@ static void record(const struct settings *s)
             c.expert_hits, c.expert_misses, c.expert_guesses, c.expert_good_guesses);
     engine_close(en);
     ledger_free(o.ledger);
+    mem_free(reads.item);
 }
 
 static void random_list(const struct settings *s)
