@@ -1,6 +1,7 @@
 /* The same request under one memory budget after the other, each several times. */
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -127,9 +128,26 @@ static int run_all(struct sweep *s, struct error *e)
     return rc;
 }
 
+/* What one writes would be the end of what another has. */
+static int check_files(const struct options *o, struct error *e)
+{
+    static const enum option_id files[] = {OPTION_RUNS_FILE, OPTION_SVG, OPTION_HTML};
+    for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+        const char *one = option_text(o, files[i]);
+        for (size_t k = i + 1; one && k < ARRAY_LEN(files); k++) {
+            const char *other = option_text(o, files[k]);
+            if (other && strcmp(one, other) == 0)
+                return error_set(e, ERROR_USAGE, "-o, --svg and --html: %s twice", one);
+        }
+    }
+    return 0;
+}
+
 static int prepare(struct sweep *s, struct error *e)
 {
-    int rc = sweep_plan_make(&s->plan, s->options, e);
+    int rc = check_files(s->options, e);
+    if (rc == 0)
+        rc = sweep_plan_make(&s->plan, s->options, e);
     if (rc == 0)
         rc = sweep_rows_open(&s->rows, option_text(s->options, OPTION_RUNS_FILE), s->plan.key, e);
     if (rc)

@@ -45,6 +45,7 @@ echo "exit $?"
 tail -n 1 .run
 ls tmp
 echo '--- a plot that cannot be written does not take the figures with it'
+sweep --budgets 160M --repeat 1 -o runs.csv --html runs.csv
 sweep --budgets 160M --repeat 1 --svg /dev/null
 t nocturne sweep --budgets some
 t nocturne sweep -p what --prompt-tokens 5
