@@ -264,6 +264,7 @@ TEST_FOR(simulated_night_ends_with_every_count_right_and_memory_flat, 120)
         t.n = 5000;
 #else
     (void)make_disk();
+    t.n = 300;
 #endif
     write_night(&t);
     drill_submit(NIGHT_DB, "night.jsonl");
