@@ -20,6 +20,8 @@
 #define NIGHT_DB "night/queue.db"
 /* What memory may grow by from the first thousand requests to the last. */
 #define GROWTH_KIB 2048
+/* Between two lives. */
+#define RESTART_US 600000000LL
 
 enum fate { ANSWERED, REFUSED, STRANGE, TRANSIENT, POISON };
 
@@ -110,15 +112,15 @@ static int live(const struct night *t, int life)
 }
 
 /*
- * Ten minutes of the stand-in's clock. It stands still while nothing is computed, so a request that
- * waits for its next try would wait for as long as the test takes.
+ * Ten minutes of the stand-in's clock, which stands still while nothing is computed: else
+ * who waits for the next try would wait for as long in this test.
  */
 static void let_time_pass(void)
 {
     char *text = drill_read("standin.clock");
     FILE *f = fopen("standin.clock", "we");
     CHECK(f != NULL);
-    fprintf(f, "%lld\n", strtoll(text, NULL, 10) + 600000000);
+    fprintf(f, "%lld\n", strtoll(text, NULL, 10) + RESTART_US);
     CHECK_INT(fclose(f), 0);
     mem_free(text);
 }
